@@ -1,0 +1,1 @@
+"""Starts local clusters: ZooKeeper and brokers as processes of this machine."""

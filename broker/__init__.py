@@ -1,0 +1,1 @@
+"""One broker process: connections, requests, and the parts that answer them."""

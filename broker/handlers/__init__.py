@@ -1,0 +1,1 @@
+"""One module per API: its versions, behaviour and handler."""

@@ -1,0 +1,1 @@
+"""The controller: decides which broker leads what, and tells the brokers."""

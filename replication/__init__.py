@@ -1,0 +1,1 @@
+"""The roles of a replica: leader state joined with a log."""

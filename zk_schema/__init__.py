@@ -1,0 +1,1 @@
+"""What stands in ZooKeeper: paths, payloads, operations as values, and the session."""

@@ -1,0 +1,83 @@
+"""Which APIs this broker serves, in which versions, by which handler.
+
+ApiVersions answers from this table, dispatch decodes by it: what stands here is what the broker promises.
+
+A handler is `handle(request, context)`. What it returns decides when the next request of the same connection may
+start (answers leave in the order of the requests in any case):
+
+- a response message: answered, the next may start;
+- a coroutine: the next starts when it is done, as in Kafka, where a connection has one request at a time;
+- `Parked(future)`: the request's effects are ordered (its records are appended), the next may start now, and the
+  answer is the future's result; a coroutine may also return one;
+- `NO_RESPONSE`: nothing is sent (Produce with acks=0).
+
+`CloseConnection` raised by a handler, or set on a parked future, ends the connection without an answer.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from barnabas.protocol.ids import ApiKey
+from barnabas.protocol.messages import Api
+
+
+class NoResponse(Enum):
+    """The type of `NO_RESPONSE`."""
+
+    NO_RESPONSE = "no response"
+
+
+NO_RESPONSE: Final = NoResponse.NO_RESPONSE
+
+
+class Parked:
+    """An answer that comes later while the connection's next request may start already.
+
+    `abandon` is called if the connection ends first.
+    """
+
+    __slots__ = ("abandon", "future")
+
+    def __init__(self, future: "asyncio.Future[Any]", abandon: Callable[[], None] | None = None) -> None:
+        self.future = future
+        self.abandon = abandon
+
+
+class CloseConnection(Exception):
+    """The peer's request cannot be answered; its connection ends. The text says why, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How one API is served: versions `oldest` to `newest`, all of them completely."""
+
+    api: Api
+    handle: Callable[[Any, Any], Any]
+    oldest: int
+    newest: int
+
+    @property
+    def key(self) -> ApiKey:
+        return self.api.key
+
+
+class Registry:
+    """The handlers by API key."""
+
+    __slots__ = ("_handlers",)
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        self._handlers: dict[int, Handler] = {}
+        for handler in handlers:
+            assert handler.key not in self._handlers, f"two handlers for {handler.key!r}"
+            self._handlers[int(handler.key)] = handler
+
+    def find(self, api_key: int) -> Handler | None:
+        return self._handlers.get(api_key)
+
+    def handlers(self) -> list[Handler]:
+        """All of them, by API key."""
+        return [self._handlers[key] for key in sorted(self._handlers)]

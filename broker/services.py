@@ -1,0 +1,62 @@
+"""What handlers may use: the collaborators of one broker, and what is known of one request."""
+
+import random
+from dataclasses import dataclass
+
+from barnabas.protocol.ids import BrokerId
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.offload import Offload
+from barnabas.storage.directories import LogDirectories
+from broker.config import BrokerConfig
+from broker.fetch_sessions import FetchSessions
+from broker.metadata_view import MetadataView
+from broker.metrics import BrokerMetrics
+from broker.producer_ids import ProducerIds
+from broker.registry import Registry
+from controller.driver import Controller
+from replication.replicas import Replicas
+from zk_schema.port import ZooKeeper
+
+
+@dataclass(slots=True)
+class Services:
+    """One broker's parts. Nothing here is shared with another broker of the process."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    config: BrokerConfig
+    clock: Clock
+    random: random.Random
+    offload: Offload
+    zk: ZooKeeper
+    metadata: MetadataView
+    replicas: Replicas
+    log_directories: LogDirectories
+    controller: Controller
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessions
+    metrics: BrokerMetrics
+    registry: Registry
+
+
+class RequestContext:
+    """One request: its header, who sent it, and the broker's parts."""
+
+    __slots__ = ("broker", "client_host", "client_id", "correlation_id", "listener_name", "version")
+
+    def __init__(
+        self,
+        broker: Services,
+        *,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        client_host: str,
+        listener_name: str,
+    ) -> None:
+        self.broker = broker
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.listener_name = listener_name

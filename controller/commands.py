@@ -1,0 +1,178 @@
+"""What a controller tells a broker, as plain values: LeaderAndIsr, StopReplica, UpdateMetadata and their results.
+
+The fields are those that Kafka 2.7 gives its APIs 4, 5 and 6 in their newest versions, so that the same values can
+travel in Kafka's own encoding as well as over gRPC. Every command carries the controller's epoch and the epoch of the
+broker that it is meant for (the czxid of its znode); the receiver compares both (`controller.fencing`) and answers with
+an error code. One message holds at most `MAX_PARTITIONS_PER_COMMAND` partitions; a greater one travels as several
+(`split`).
+
+Lists of broker ids keep the order of the assignment: the first replica is the preferred leader.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, TypeVar
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+
+MAX_PARTITIONS_PER_COMMAND: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker listens: listener name, host, port and security protocol, as in its znode."""
+
+    listener_name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker that is registered in ZooKeeper. `control_endpoint` is the "host:port" of its control server."""
+
+    broker_id: BrokerId
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    control_endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLeader:
+    """The inter-broker endpoint of a broker that leads one of the command's partitions."""
+
+    broker_id: BrokerId
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class LeaderAndIsrPartition:
+    """What a replica must be from now on: leader when `leader` is the receiver, else its follower.
+
+    `controller_epoch` is that of the controller that wrote this state, `zk_version` that of the state znode, which an
+    ISR change must name. `is_new` means that no replica holds data yet, so a missing log is made.
+    """
+
+    topic: str
+    partition: int
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    zk_version: int
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+    is_new: bool = False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class LeaderAndIsr:
+    """Make the receiver leader or follower of these partitions."""
+
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    partitions: list[LeaderAndIsrPartition]
+    live_leaders: tuple[LiveLeader, ...] = ()
+
+
+@dataclass(slots=True)
+class StopReplicaPartition:
+    """Stop being a replica, and with `delete` remove the log. Epoch -2 means that the topic goes (beats any epoch)."""
+
+    topic: str
+    partition: int
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class StopReplica:
+    """Make the receiver stop fetching and serving these partitions."""
+
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    partitions: list[StopReplicaPartition]
+
+
+@dataclass(slots=True)
+class UpdateMetadataPartition:
+    """What the receiver tells clients of a partition. Leader -2 means that the partition is deleted: forget it."""
+
+    topic: str
+    partition: int
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    zk_version: int
+    replicas: tuple[BrokerId, ...]
+    offline_replicas: tuple[BrokerId, ...] = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class UpdateMetadata:
+    """Change the receiver's view of the cluster: all live brokers, always whole, and the partitions that changed."""
+
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    partitions: list[UpdateMetadataPartition]
+    live_brokers: tuple[LiveBroker, ...]
+
+
+Command = LeaderAndIsr | StopReplica | UpdateMetadata
+CommandT = TypeVar("CommandT", LeaderAndIsr, StopReplica, UpdateMetadata)
+
+
+@dataclass(slots=True)
+class CommandResult:
+    """A broker's answer. `error_code` is of the whole command; `partition_errors` need not list successes."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+
+    def of(self, topic_partition: TopicPartition) -> ErrorCode:
+        """What happened to one partition of the command."""
+        if self.error_code is not ErrorCode.NONE:
+            return self.error_code
+        return self.partition_errors.get(topic_partition, ErrorCode.NONE)
+
+
+class ControlHandler(Protocol):
+    """What a broker does when its controller speaks. Commands come one at a time, in the order they were sent.
+
+    Errors are answered, not raised: an exception here is a mistake of ours and is fatal for the broker's task.
+    """
+
+    async def on_leader_and_isr(self, command: LeaderAndIsr) -> CommandResult: ...
+
+    async def on_stop_replica(self, command: StopReplica) -> CommandResult: ...
+
+    async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult: ...
+
+
+def split(command: CommandT, limit: int = MAX_PARTITIONS_PER_COMMAND) -> Iterator[CommandT]:
+    """The command as messages of at most `limit` partitions, in order; one message when it names no partition."""
+    if len(command.partitions) <= limit:
+        yield command
+        return
+    for start in range(0, len(command.partitions), limit):
+        yield replace(command, partitions=command.partitions[start : start + limit])

@@ -1,0 +1,97 @@
+# Works from a fresh clone with nothing but make and python3 (3.11 or later, with venv and pip).
+#
+# `.venv` is made on first use. A stamp per extra says what is installed in it; pip runs again only after
+# pyproject.toml or constraints.txt changed.
+
+PYTHON ?= python3
+MINUTES ?= 10
+RUNS ?= 5
+ARGS ?=
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+TALLY := $(BIN)/python -m tests.support.tally
+QUICK_TIERS := $(wildcard tests/unit tests/contract)
+SLOW_TIERS := $(wildcard tests/compatibility tests/differential tests/failover)
+
+.DEFAULT_GOAL := help
+.PHONY: help up down status test soak check bench sim lock clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make up            start ZooKeeper and three brokers on this machine   (ARGS="--brokers 1")'
+	@echo 'make status        what runs, where it listens'
+	@echo 'make down          stop it; the data stays'
+	@echo 'make check         format, lint, types, the test of the source'
+	@echo 'make test          every test; at most 12 minutes on 2 cores'
+	@echo 'make soak          kills and hostile input                             (MINUTES=10)'
+	@echo 'make sim           every seeded test again, with new seeds             (RUNS=5 SEED=1)'
+	@echo 'make bench         the figures of the data path                        (ARGS="...")'
+	@echo 'make lock          write constraints.txt                               (ARGS=--upgrade)'
+	@echo 'make clean         stop the cluster, remove .venv and what tools left'
+
+.venv/.stamp-venv:
+	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is not there; install Python 3.11 or later, or name one: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("$(PYTHON) is Python " + sys.version.split()[0] + "; Barnabas needs 3.11 or later. Name another: make PYTHON=python3.12")'
+	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make a virtual environment: its ensurepip is missing. On Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }; \
+	  echo 'Making .venv'; $(PYTHON) -m venv --clear .venv; }
+	@touch $@
+
+.venv/.stamp-%: .venv/.stamp-venv pyproject.toml constraints.txt
+	@echo 'Installing barnabas[$*] into .venv'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+up: .venv/.stamp-local
+	@$(BIN)/barnabas up --detach $(ARGS)
+
+down: .venv/.stamp-local
+	@$(BIN)/barnabas down $(ARGS)
+
+status: .venv/.stamp-local
+	@$(BIN)/barnabas status $(ARGS)
+
+# Each tool runs, whatever the one before it found.
+check: .venv/.stamp-test
+	@failed=; \
+	$(BIN)/ruff format --check . || failed="$$failed format"; \
+	$(BIN)/ruff check . || failed="$$failed lint"; \
+	$(BIN)/mypy || failed="$$failed types"; \
+	$(PYTEST) -q tests/unit/test_house.py tests/unit/house || failed="$$failed house"; \
+	test -z "$$failed" || { echo "make check:$$failed" >&2; exit 1; }
+
+# What is quick and alone runs on both cores; what starts processes has the machine for itself.
+test: .venv/.stamp-local .venv/.stamp-test
+	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
+	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
+	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
+	$(TALLY) .reports/test || failed=1; \
+	test -z "$$failed"
+
+soak: .venv/.stamp-local .venv/.stamp-test
+	@rm -rf .reports/soak; mkdir -p .reports/soak; failed=; \
+	BARNABAS_SOAK_MINUTES=$(MINUTES) $(PYTEST) $(ARGS) -o timeout=$$(( $(MINUTES) * 60 + 600 )) --junitxml=.reports/soak/failover.xml tests/failover || failed=1; \
+	$(TALLY) .reports/soak || failed=1; \
+	test -z "$$failed"
+
+# One seed drives all tests of a run that draw; consecutive seeds, and the first failing one is printed and stops it.
+sim: .venv/.stamp-local .venv/.stamp-test
+	@first=$${SEED:-$$($(BIN)/python -c 'import random; print(random.getrandbits(31))')}; \
+	for seed in $$(seq $$first $$(( first + $(RUNS) - 1 ))); do \
+	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make sim SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \
+	done
+
+bench: .venv/.stamp-local .venv/.stamp-test
+	@$(BIN)/python -m bench.data_path $(ARGS)
+
+lock: .venv/.stamp-venv
+	@test -f constraints.txt || : > constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-emit-index-url --no-emit-find-links $(ARGS) -o constraints.txt pyproject.toml
+	@! grep -nE 'file:|index-url|find-links' constraints.txt
+
+clean:
+	@test ! -x $(BIN)/barnabas || $(BIN)/barnabas down
+	rm -rf .venv .reports dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,155 @@
+"""The network port: listeners, and connections that carry frames of four size bytes and a body.
+
+A connection hands whole frames to its `FrameSink` and sends parts: bytes, or a `FileSlice` that goes from the page
+cache to the socket without passing through Python. The machine's side is `socket_network`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.runtime.disk import FileSlice
+
+Part = bytes | bytearray | memoryview | FileSlice
+
+
+class FrameSink(Protocol):
+    """The owner of a connection's requests. All methods are called on the loop."""
+
+    def frame_received(self, frame: bytearray) -> None:
+        """A whole frame without its size; it now belongs to the sink, which tells `frame_finished` when it let go."""
+        ...
+
+    def frames_done(self) -> None:
+        """All frames of one read were handed over: a moment to send what has gathered."""
+        ...
+
+    def drained(self) -> None:
+        """Everything that was sent has left."""
+        ...
+
+    def disconnected(self) -> None: ...
+
+
+class Connection(Protocol):
+    """One peer. `send` queues, `flush` lets go; after `close` both do nothing."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes in memory that wait for the peer; slices do not count."""
+        ...
+
+    @property
+    def unsent_parts(self) -> int: ...
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Queue parts, none of them empty. Slices are released once sent or dropped."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def frame_finished(self, frame: bytearray) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+@dataclass(slots=True)
+class ConnectionOptions:
+    """How accepted connections are set up. A buffer size of None leaves the kernel's own tuning."""
+
+    max_frame_bytes: int
+    idle_ms: int
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class TrafficCount:
+    """What crossed the listeners of a broker."""
+
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    sendfile_bytes: int = 0
+    sendfile_calls: int = 0
+    slices_read_ahead: int = 0
+
+
+class ConnectionGate:
+    """Bounds the number of connections: in all, and by the peer's address."""
+
+    __slots__ = ("_by_host", "_by_host_limits", "_max_per_host", "_on_room", "max_total", "refused", "total")
+
+    def __init__(self, *, max_total: int, max_per_host: int, max_by_host: dict[str, int]) -> None:
+        self.max_total = max_total
+        self._max_per_host = max_per_host
+        self._by_host_limits = max_by_host
+        self._by_host: dict[str, int] = {}
+        self.total = 0
+        self.refused = 0
+        self._on_room: list[Callable[[], None]] = []
+
+    @property
+    def has_room(self) -> bool:
+        return self.total < self.max_total
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call once when a connection ended."""
+        self._on_room.append(call)
+
+    def admit(self, host: str) -> bool:
+        """Count a connection from `host`, or say that this address has its share already."""
+        count = self._by_host.get(host, 0)
+        if count >= self._by_host_limits.get(host, self._max_per_host):
+            self.refused += 1
+            return False
+        self._by_host[host] = count + 1
+        self.total += 1
+        return True
+
+    def leave(self, host: str) -> None:
+        count = self._by_host[host] - 1
+        if count:
+            self._by_host[host] = count
+        else:
+            del self._by_host[host]
+        self.total -= 1
+        calls, self._on_room = self._on_room, []
+        for call in calls:
+            call()
+
+
+class Listener(Protocol):
+    """A bound address."""
+
+    @property
+    def port(self) -> int: ...
+
+    def close(self) -> None:
+        """Accept no more; connections live on."""
+        ...
+
+
+class Network(Protocol):
+    """Where a broker listens."""
+
+    @property
+    def traffic(self) -> TrafficCount: ...
+
+    async def listen(self, host: str, port: int, *, accept: Callable[[Connection], FrameSink]) -> Listener:
+        """Bind (port 0: any) and hand each connection to `accept`, which gives the sink of its frames.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close every connection and listener."""
+        ...

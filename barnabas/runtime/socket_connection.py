@@ -1,0 +1,394 @@
+"""A connection of the machine's network: frames in, parts out.
+
+Receiving: all connections of a loop read into one staging area (asking for a buffer, reading and telling how much
+arrived happen in one callback, so it is never shared between two reads); small frames are cut out of it. A larger
+frame gets its own buffer, which grows with what has arrived and never with what was announced; the `ReceiveBudget`
+bounds the sum of these buffers.
+
+Sending: a connection owns one queue of parts in order, drained by one writer on a duplicate of the socket's
+descriptor (uvloop has no sendfile, and the transport's own buffer stays unused). A slice whose pages are not in
+memory is first read ahead by a thread, so that the loop never waits for the device. If a file ends before the bytes
+that were announced, the connection closes.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, cast
+
+from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.network import ConnectionOptions, FrameSink, Part, TrafficCount
+from barnabas.runtime.receive_budget import ReceiveBudget
+
+log = logging.getLogger(__name__)
+
+STAGING_BYTES: Final = 64 * 1024
+_SIZE_BYTES: Final = 4
+_unpack_size = struct.Struct(">i").unpack_from
+_LARGEST_STAGED_BYTES: Final = STAGING_BYTES - _SIZE_BYTES
+_GROWTH: Final = 4
+_SENDFILE_BYTES: Final = 1024 * 1024
+_BUFFERS_A_CALL: Final = 64
+
+
+class SharedBuffers:
+    """What the connections of one loop have in common."""
+
+    __slots__ = ("budget", "forget", "staging", "traffic", "warm")
+
+    def __init__(
+        self,
+        *,
+        budget: ReceiveBudget,
+        traffic: TrafficCount,
+        warm: Callable[[FileSlice], Coroutine[Any, Any, None]],
+        forget: "Callable[[SocketConnection], None]",
+    ) -> None:
+        self.staging = memoryview(bytearray(STAGING_BYTES))
+        self.budget = budget
+        self.traffic = traffic
+        self.warm = warm
+        self.forget = forget
+
+
+class SocketConnection(asyncio.BufferedProtocol):
+    """A connection of the machine's network."""
+
+    def __init__(
+        self, shared: "SharedBuffers", sock: socket.socket, peer_host: str, options: ConnectionOptions
+    ) -> None:
+        self._shared = shared
+        self._options = options
+        self._peer_host = peer_host
+        self._socket = sock.dup()
+        self._socket.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._sink: FrameSink | None = None
+        self._rest = b""
+        self._frame: bytearray | None = None
+        self._frame_bytes = 0
+        self._filled = 0
+        self._paused_by_sink = False
+        self._paused_by_budget = False
+        self._out: deque[Part] = deque()
+        self._head_sent = 0
+        self._unsent_bytes = 0
+        self._armed = False
+        self._warming: asyncio.Task[None] | None = None
+        self._closed = False
+        self.last_active_s = self._loop.time()
+
+    # What the sink calls.
+
+    @property
+    def peer_host(self) -> str:
+        return self._peer_host
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent_bytes
+
+    @property
+    def unsent_parts(self) -> int:
+        return len(self._out)
+
+    def bind(self, sink: FrameSink) -> None:
+        """Say who takes the frames; before the first byte is read."""
+        self._sink = sink
+
+    def send(self, parts: Sequence[Part]) -> None:
+        if self._closed:
+            _release_slices(parts)
+            return
+        for part in parts:
+            if type(part) is not FileSlice:
+                self._unsent_bytes += len(part)
+        self._out.extend(parts)
+
+    def flush(self) -> None:
+        if self._out and not self._armed and self._warming is None and not self._closed:
+            self._drain()
+
+    def frame_finished(self, frame: bytearray) -> None:
+        if len(frame) > _LARGEST_STAGED_BYTES:
+            self._shared.budget.give(len(frame))
+
+    def pause_reading(self) -> None:
+        self._paused_by_sink = True
+        self._update_reading()
+
+    def resume_reading(self) -> None:
+        self._paused_by_sink = False
+        self._update_reading()
+
+    def close(self, reason: str) -> None:
+        if not self._closed and self._transport is not None:
+            log.debug("%s: closing the connection: %s", self._peer_host, reason)
+            self._transport.abort()
+
+    # What the budget calls.
+
+    def pause_for_budget(self) -> None:
+        self._paused_by_budget = True
+        self._update_reading()
+
+    def resume_with_budget(self) -> None:
+        self._paused_by_budget = False
+        self._grow()
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        if self._closed or self._transport is None:
+            return
+        if self._paused_by_sink or self._paused_by_budget:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # Receiving.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not derive from asyncio's class.
+        self._transport = cast("asyncio.Transport", transport)
+        if self._closed:
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the signature is asyncio's
+        frame = self._frame
+        if frame is not None:
+            return memoryview(frame)[self._filled :]
+        staging = self._shared.staging
+        rest = self._rest
+        if rest:
+            staging[: len(rest)] = rest
+            return staging[len(rest) :]
+        return staging
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closed:
+            return
+        self.last_active_s = self._loop.time()
+        self._shared.traffic.received_bytes += nbytes
+        sink = self._sink
+        assert sink is not None
+        if self._frame is not None:
+            self._filled += nbytes
+            if self._filled == self._frame_bytes:
+                frame = self._frame
+                self._frame = None
+                self._shared.budget.complete(self)
+                sink.frame_received(frame)
+                sink.frames_done()
+            elif self._filled == len(self._frame):
+                self._grow()
+            return
+        end = len(self._rest) + nbytes
+        self._cut_frames(sink, end)
+        if not self._closed:
+            sink.frames_done()
+
+    def _cut_frames(self, sink: FrameSink, end: int) -> None:
+        """Hand over the whole frames in the first `end` bytes of the staging area and keep the rest."""
+        staging = self._shared.staging
+        limit = self._options.max_frame_bytes
+        position = 0
+        while end - position >= _SIZE_BYTES:
+            (size,) = _unpack_size(staging, position)
+            if not 0 < size <= limit:
+                self._rest = b""
+                self.close(f"a frame of {size} bytes was announced; allowed are 1 to {limit}")
+                return
+            start = position + _SIZE_BYTES
+            if start + size > end:
+                if size > _LARGEST_STAGED_BYTES:
+                    self._begin_frame(size, staging[start:end])
+                    self._rest = b""
+                    return
+                break
+            position = start + size
+            sink.frame_received(bytearray(staging[start:position]))
+            if self._closed:
+                return
+        self._rest = bytes(staging[position:end])
+
+    def _begin_frame(self, size: int, arrived: memoryview) -> None:
+        """Give a frame that is not whole yet its own buffer."""
+        self._frame_bytes = size
+        self._filled = len(arrived)
+        capacity = min(size, max(self._filled * _GROWTH, STAGING_BYTES))
+        if not self._shared.budget.take(self, capacity):
+            # What has arrived is held in any case; more is read when there is room.
+            capacity = max(self._filled, 1)
+            self._shared.budget.hold(capacity)
+            self.pause_for_budget()
+        frame = bytearray(capacity)
+        frame[: self._filled] = arrived
+        self._frame = frame
+
+    def _grow(self) -> None:
+        frame = self._frame
+        if frame is None or self._filled < len(frame):
+            return
+        capacity = min(self._frame_bytes, len(frame) * _GROWTH)
+        if not self._shared.budget.take(self, capacity - len(frame)):
+            self.pause_for_budget()
+            return
+        larger = bytearray(capacity)
+        larger[: self._filled] = frame
+        self._frame = larger
+
+    @property
+    def holds_partial_frame(self) -> bool:
+        return self._frame is not None
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
+        if self._closed:
+            return
+        self._closed = True
+        if self._armed:
+            self._loop.remove_writer(self._socket.fileno())
+        if self._warming is None:
+            self._drop_output()
+        if self._frame is not None:
+            self._shared.budget.give(len(self._frame))
+            self._frame = None
+        self._shared.budget.forget(self)
+        self._shared.forget(self)
+        if self._sink is not None:
+            self._sink.disconnected()
+
+    def _drop_output(self) -> None:
+        _release_slices(self._out)
+        self._out.clear()
+        self._unsent_bytes = 0
+        self._socket.close()
+
+    # Sending.
+
+    def _drain(self) -> None:
+        """Send until the queue is empty, the peer is slow, or this turn of the loop has had its share."""
+        out = self._out
+        share = _SENDFILE_BYTES
+        try:
+            while out:
+                head = out[0]
+                if type(head) is FileSlice:
+                    if share <= 0:
+                        break
+                    if self._head_sent == 0 and not head.file.is_cached(head.position, head.size):
+                        self._warming = self._loop.create_task(self._warm(head))
+                        self._disarm()
+                        return
+                    share -= self._send_slice(head)
+                else:
+                    self._send_bytes()
+        except (BlockingIOError, InterruptedError):
+            self._arm()
+            return
+        except OSError as error:
+            self.close(f"sending failed: {error}")
+            return
+        if out:
+            self._arm()
+            return
+        self._disarm()
+        if self._sink is not None:
+            self._sink.drained()
+
+    def _send_bytes(self) -> None:
+        out = self._out
+        buffers: list[Any] = []
+        flags = socket.MSG_DONTWAIT
+        for part in out:
+            if type(part) is FileSlice:
+                flags |= socket.MSG_MORE
+                break
+            buffers.append(part)
+            if len(buffers) == _BUFFERS_A_CALL:
+                break
+        if self._head_sent:
+            buffers[0] = memoryview(buffers[0])[self._head_sent :]
+        sent = self._socket.sendmsg(buffers, (), flags) if len(buffers) > 1 else self._socket.send(buffers[0], flags)
+        self._shared.traffic.sent_bytes += sent
+        self._unsent_bytes -= sent
+        self.last_active_s = self._loop.time()
+        for buffer in buffers:
+            size = len(buffer)
+            if sent < size:
+                self._head_sent = (self._head_sent if buffer is buffers[0] else 0) + sent
+                return
+            sent -= size
+            self._head_sent = 0
+            out.popleft()
+
+    def _send_slice(self, head: FileSlice) -> int:
+        left = head.size - self._head_sent
+        position = head.position + self._head_sent
+        sent = os.sendfile(self._socket.fileno(), head.file.fileno(), position, min(left, _SENDFILE_BYTES))
+        if sent == 0:
+            raise OSError(f"{head.file.path} ended {left} bytes before the {head.size} that were announced")
+        traffic = self._shared.traffic
+        traffic.sent_bytes += sent
+        traffic.sendfile_bytes += sent
+        traffic.sendfile_calls += 1
+        self.last_active_s = self._loop.time()
+        if sent == left:
+            self._out.popleft()
+            self._head_sent = 0
+            head.release()
+        else:
+            self._head_sent += sent
+        return sent
+
+    async def _warm(self, head: FileSlice) -> None:
+        """Have the slice read ahead, then go on sending."""
+        error: OSError | None = None
+        try:
+            await self._shared.warm(head)
+            self._shared.traffic.slices_read_ahead += 1
+        except OSError as caught:
+            error = caught
+        finally:
+            self._warming = None
+            if self._closed:
+                self._drop_output()
+        if error is not None:
+            self.close(f"reading {head.file.path} failed: {error}")
+        elif not self._closed:
+            self._send_warmed(head)
+
+    def _send_warmed(self, head: FileSlice) -> None:
+        """Send the first piece without asking again: under memory pressure the pages may already be gone."""
+        try:
+            self._send_slice(head)
+        except (BlockingIOError, InterruptedError):
+            self._arm()
+            return
+        except OSError as error:
+            self.close(f"sending failed: {error}")
+            return
+        self._drain()
+
+    def _arm(self) -> None:
+        if not self._armed:
+            self._armed = True
+            self._loop.add_writer(self._socket.fileno(), self._drain)
+
+    def _disarm(self) -> None:
+        if self._armed:
+            self._armed = False
+            self._loop.remove_writer(self._socket.fileno())
+
+
+def _release_slices(parts: Iterable[Part]) -> None:
+    for part in parts:
+        if type(part) is FileSlice:
+            part.release()

@@ -1,0 +1,173 @@
+"""The machine's network: accepts connections, sweeps idle and stalled ones, reads slices ahead."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.network import Connection, ConnectionGate, ConnectionOptions, FrameSink, TrafficCount
+from barnabas.runtime.offload import Offload
+from barnabas.runtime.receive_budget import ReceiveBudget
+from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
+from barnabas.runtime.tasks import Supervisor
+
+log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+_READ_AHEAD_BYTES: Final = 1024 * 1024
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_STALL_S: Final = 10.0
+"""How long a partial frame may rest while other connections wait for its memory."""
+
+
+def read_ahead(part: FileSlice) -> None:
+    """Bring the slice's pages into memory; called in a thread."""
+    end = part.position + part.size
+    for position in range(part.position, end, _READ_AHEAD_BYTES):
+        part.file.pread(min(_READ_AHEAD_BYTES, end - position), position)
+
+
+class SocketListener:
+    """A bound socket and the task that accepts from it."""
+
+    def __init__(self, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._socket = sock
+        self._task = task
+        self._port: int = sock.getsockname()[1]
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._socket.close()
+
+
+class SocketNetwork:
+    """Owns the connections of one broker."""
+
+    def __init__(
+        self,
+        *,
+        options: ConnectionOptions,
+        gate: ConnectionGate,
+        offload: Offload,
+        supervisor: Supervisor,
+        receive_budget_bytes: int,
+    ) -> None:
+        self._options = options
+        self._gate = gate
+        self._offload = offload
+        self._supervisor = supervisor
+        self._traffic = TrafficCount()
+        self.budget = ReceiveBudget(receive_budget_bytes)
+        self._shared = SharedBuffers(budget=self.budget, traffic=self._traffic, warm=self._warm, forget=self._forget)
+        self._connections: dict[SocketConnection, None] = {}
+        self._listeners: list[SocketListener] = []
+        self._sweep = supervisor.spawn(self._sweep_forever(), name="connection sweep")
+
+    @property
+    def traffic(self) -> TrafficCount:
+        return self._traffic
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def listen(self, host: str, port: int, *, accept: Callable[[Connection], FrameSink]) -> SocketListener:
+        loop = asyncio.get_running_loop()
+        resolved = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = min(resolved, key=lambda entry: entry[0])
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._options.receive_buffer_bytes is not None:
+                # Must stand before listen for the window scale to follow it.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.receive_buffer_bytes)
+            sock.bind(address)
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            raise
+        task = self._supervisor.spawn(self._accept_forever(sock, accept), name=f"listener {host}:{port}")
+        listener = SocketListener(sock, task)
+        self._listeners.append(listener)
+        return listener
+
+    async def _accept_forever(self, sock: socket.socket, accept: Callable[[Connection], FrameSink]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._gate.has_room:
+                room = loop.create_future()
+                self._gate.when_room(lambda room=room: room.done() or room.set_result(None))  # type: ignore[misc]
+                await room
+                continue
+            try:
+                peer, address = await loop.sock_accept(sock)
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    # The peer was gone before it was accepted.
+                    log.debug("accept failed: %s", error)
+                    continue
+                log.error("cannot accept connections: %s; trying again in 100 ms", error)
+                await asyncio.sleep(0.1)
+                continue
+            await self._admit(peer, str(address[0]), accept)
+
+    async def _admit(self, peer: socket.socket, host: str, accept: Callable[[Connection], FrameSink]) -> None:
+        if not self._gate.admit(host):
+            log.info("%s: refused, the address has its max.connections.per.ip already", host)
+            peer.close()
+            return
+        try:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._options.send_buffer_bytes is not None:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
+            connection = SocketConnection(self._shared, peer, host, self._options)
+        except OSError as error:
+            self._gate.leave(host)
+            log.debug("%s: gone before it was served: %s", host, error)
+            peer.close()
+            return
+        self._connections[connection] = None
+        connection.bind(accept(connection))
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, peer)
+
+    def _forget(self, connection: SocketConnection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            self._gate.leave(connection.peer_host)
+
+    async def _warm(self, part: FileSlice) -> None:
+        log_directory = os.path.dirname(os.path.dirname(part.file.path))
+        await self._offload.thread(f"read {log_directory}", read_ahead, part)
+
+    async def _sweep_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        interval_s = min(5.0, max(0.05, self._options.idle_ms / 4000))
+        while True:
+            await asyncio.sleep(interval_s)
+            now = loop.time()
+            idle_before = now - self._options.idle_ms / 1000
+            stalled_before = now - _STALL_S if self.budget.is_contended else 0.0
+            for connection in list(self._connections):
+                if connection.last_active_s < idle_before:
+                    connection.close("idle for connections.max.idle.ms")
+                elif connection.last_active_s < stalled_before and connection.holds_partial_frame:
+                    connection.close("an unfinished request holds memory that others wait for")
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.close("the broker stops")
+        with contextlib.suppress(RuntimeError):
+            self._sweep.cancel()

@@ -1,0 +1,56 @@
+"""The settings of one log: a topic's own values over the broker's, resolved by whoever reads configuration.
+
+Fields are named as Kafka's topic keys with underscores; the defaults are those of Kafka 2.7. -1 means no limit where
+Kafka means it so.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
+
+
+class TimestampType(StrEnum):
+    """Who sets the timestamp of a record (KIP-32). The text is the value of `message.timestamp.type`."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+class RecordValidation(StrEnum):
+    """How far the records of a client's batch of more than 16 KB are looked at (`barnabas.record.validation`)."""
+
+    HEADER = "header"
+    FULL = "full"
+
+
+@dataclass(slots=True, frozen=True)
+class LogConfig:
+    """What a log acts on. Sizes are bytes, times milliseconds."""
+
+    segment_bytes: int = 1024**3
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    max_message_bytes: int = 1024 * 1024 + 12
+    flush_messages: int = MAX_INT64
+    flush_ms: int = MAX_INT64
+    file_delete_delay_ms: int = 60_000
+    preallocate: bool = False
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_difference_max_ms: int = MAX_INT64
+    delete: bool = True
+    compact: bool = False
+    record_validation: RecordValidation = RecordValidation.HEADER
+    max_decompressed_bytes: int = 512 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        assert self.segment_bytes >= 14
+        assert self.segment_index_bytes >= 4
+        assert self.segment_ms >= 1
+        assert self.delete or self.compact

@@ -1,0 +1,452 @@
+"""The records inside a batch (KIP-98): reading, checking, building, and the control records of transactions.
+
+A record is varints and bytes; its offset and timestamp are deltas to its batch's. `iterate_records` makes a `Record`
+of each, for clients; `validate_records` only walks them, for brokers, and of a compressed batch it holds one inflated
+piece at a time (or one whole record, where that is greater). Both read at most `max_decompressed_bytes` of inflated
+data and raise a `CorruptBatch` for everything that cannot be read.
+
+Header keys are UTF-8; bytes that are not are kept as surrogate escapes, so that they survive reading and building.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
+from struct import Struct
+from typing import Final
+
+from barnabas.protocol.batch import (
+    CONTROL_BIT,
+    CURRENT_MAGIC,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    Codec,
+    InvalidRecord,
+    TruncatedBatch,
+    frame,
+    verify_dense,
+)
+from barnabas.protocol.compression import DecompressionBomb, compress, decompress, inflate
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_NO_HEADERS: Final[Headers] = ()
+_CONTROL_KEY: Final = Struct(">hh")
+_END_TXN_VALUE: Final = Struct(">hi")
+
+
+@dataclass(slots=True)
+class Record:
+    """One record. `timestamp` is milliseconds since the epoch, -1 for none; a key or value may be missing."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = _NO_HEADERS
+
+
+@dataclass(slots=True)
+class RecordsSummary:
+    """What a walk over a batch's records found. Timestamps are the records' own, whatever the batch header says."""
+
+    min_timestamp: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    keyless: list[int]
+    """Positions in the batch of the records without a key; filled only where asked for."""
+
+
+class ControlRecordType(IntEnum):
+    """What a control record says; a type that this version does not know reads as UNKNOWN."""
+
+    ABORT = 0
+    COMMIT = 1
+    UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class EndTxnMarker:
+    """The record that ends a transaction in a partition."""
+
+    kind: ControlRecordType
+    coordinator_epoch: int
+
+
+def iterate_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[Record]:
+    """Every record of the batch at `pos`. Raises a CorruptBatch where the batch stops making sense."""
+    data = decompress(header.codec, _payload(buf, pos, header), max_decompressed_bytes)
+    base_offset, base_timestamp = header.base_offset, header.first_timestamp
+    append_time = header.max_timestamp if header.uses_log_append_time else None
+    timestamp = append_time if append_time is not None else 0
+    at, last_delta = 0, -1
+    try:
+        for _ in range(header.record_count):
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            end = at + ((byte >> 1) ^ -(byte & 1))
+            at += 1  # attributes, unused
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 64)
+            if append_time is None:
+                timestamp = base_timestamp + ((byte >> 1) ^ -(byte & 1))
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            delta = (byte >> 1) ^ -(byte & 1)
+            key = value = None
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            if not byte & 1:
+                key = data[at : at + (byte >> 1)]
+                at += byte >> 1
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            if not byte & 1:
+                value = data[at : at + (byte >> 1)]
+                at += byte >> 1
+            byte = data[at]
+            headers = _NO_HEADERS
+            at += 1
+            if byte:
+                headers, at = _headers(data, at - 1, end)
+            if at != end or not last_delta < delta <= header.last_offset_delta:
+                raise _contradiction(at, end, delta)
+            last_delta = delta
+            yield Record(base_offset + delta, timestamp, key, value, headers)
+    except IndexError:
+        raise InvalidRecord("the records end inside a record") from None
+    if at != len(data):
+        raise InvalidRecord(f"{len(data) - at} bytes follow the last of {header.record_count} records")
+
+
+def validate_records(
+    buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int, *, require_keys: bool = False
+) -> RecordsSummary:
+    """Walk the records of a producer's batch at `pos`: lengths, offset deltas 0 to n-1, count, nothing after the last.
+
+    `require_keys` makes the summary list the records without a key. Raises a CorruptBatch.
+    """
+    verify_dense(header)
+    payload, codec = _payload(buf, pos, header), header.codec
+    walk = _Walk(header, require_keys)
+    if codec is Codec.NONE:
+        consumed, _ = walk.feed(bytes(payload))
+        return walk.finish(len(payload) - consumed)
+    rest, missing, allowed = b"", 0, max_decompressed_bytes
+    pieces: list[bytes] = []
+    for piece in inflate(codec, payload, max_decompressed_bytes):
+        allowed -= len(piece)
+        missing -= len(piece)
+        pieces.append(piece)
+        if missing > allowed:
+            raise DecompressionBomb(f"a record needs {missing} bytes more, {allowed} are allowed")
+        if missing > 0:
+            continue
+        data = b"".join(pieces) if len(pieces) > 1 else piece
+        consumed, missing = walk.feed(data)
+        rest = data[consumed:]
+        pieces = [rest] if rest else []
+    return walk.finish(sum(map(len, pieces)))
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch of at least one record. They get consecutive offsets from `base_offset`; their own are not looked at.
+
+    With `log_append_time_ms` that is the time of all of them, as a broker with message.timestamp.type=LogAppendTime
+    writes it.
+    """
+    parts: list[bytes] = []
+    first_timestamp, max_timestamp, delta = 0, NO_TIMESTAMP, -1
+    for delta, record in enumerate(records):
+        timestamp = record.timestamp
+        if delta == 0:
+            first_timestamp = timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        body = _body(record, timestamp - first_timestamp, delta)
+        length = len(body) << 1
+        parts.append(_SMALL_VARINTS[length] if length < _SMALL else _encode_varint(length))
+        parts.append(body)
+    assert delta >= 0, "a batch has at least one record"
+    attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    if log_append_time_ms is not None:
+        attributes |= LOG_APPEND_TIME_BIT
+        max_timestamp = log_append_time_ms
+    header = BatchHeader(
+        base_offset=base_offset,
+        length=0,
+        leader_epoch=leader_epoch,
+        magic=CURRENT_MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=delta,
+        first_timestamp=first_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=delta + 1,
+    )
+    return frame(header, compress(codec, b"".join(parts), level))
+
+
+def build_end_txn_marker(
+    marker: EndTxnMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a producer's transaction in a partition."""
+    assert marker.kind is not ControlRecordType.UNKNOWN
+    record = Record(0, timestamp, _CONTROL_KEY.pack(0, marker.kind), _END_TXN_VALUE.pack(0, marker.coordinator_epoch))
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+        leader_epoch=leader_epoch,
+    )
+
+
+def read_control_record(record: Record) -> EndTxnMarker:
+    """What a record of a control batch says; its kind may be UNKNOWN (epoch -1 then). Raises InvalidRecord.
+
+    Later versions may append fields, so what follows the known ones is not looked at.
+    """
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise InvalidRecord("a control record's key holds a version and a type")
+    version, number = _CONTROL_KEY.unpack_from(record.key)
+    if version < 0:
+        raise InvalidRecord(f"control record key version {version} is not possible")
+    if number not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        return EndTxnMarker(ControlRecordType.UNKNOWN, -1)
+    if record.value is None or len(record.value) < _END_TXN_VALUE.size:
+        raise InvalidRecord("the value of a transaction's end holds a version and the coordinator's epoch")
+    value_version, coordinator_epoch = _END_TXN_VALUE.unpack_from(record.value)
+    if value_version < 0:
+        raise InvalidRecord(f"control record value version {value_version} is not possible")
+    return EndTxnMarker(ControlRecordType(number), coordinator_epoch)
+
+
+class _Walk:
+    """Checks records piece by piece without making any; keeps what must outlive a piece."""
+
+    __slots__ = ("_header", "_index", "_keyless", "_newest", "_newest_index", "_oldest", "_require_keys")
+
+    def __init__(self, header: BatchHeader, require_keys: bool) -> None:
+        self._header = header
+        self._require_keys = require_keys
+        self._keyless: list[int] = []
+        self._index = 0
+        # Deltas to the batch's first timestamp; what they start with lies outside of 64 bits.
+        self._oldest, self._newest, self._newest_index = 1 << 64, -(1 << 64), 0
+
+    def feed(self, data: bytes) -> tuple[int, int]:
+        """Walk the whole records at the start of `data`; returns how many bytes they take and how many, at least, the
+        next one lacks (0 when there is no next one).
+        """
+        size, count, index = len(data), self._header.record_count, self._index
+        oldest, newest, newest_index = self._oldest, self._newest, self._newest_index
+        at = start = end = 0
+        try:
+            while index < count:
+                start, end = at, -1
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    byte, at = _varint(data, at, byte, 32)
+                end = at + ((byte >> 1) ^ -(byte & 1))
+                if end > size:
+                    break
+                at += 1  # attributes, unused
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    byte, at = _varint(data, at, byte, 64)
+                age = (byte >> 1) ^ -(byte & 1)
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    byte, at = _varint(data, at, byte, 32)
+                delta = (byte >> 1) ^ -(byte & 1)
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    byte, at = _varint(data, at, byte, 32)
+                if not byte & 1:
+                    at += byte >> 1
+                elif self._require_keys:
+                    self._keyless.append(index)
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    byte, at = _varint(data, at, byte, 32)
+                if not byte & 1:
+                    at += byte >> 1
+                byte = data[at]
+                at += 1
+                if byte:
+                    _, at = _headers(data, at - 1, end)
+                if at != end or delta != index:
+                    raise _contradiction(at, end, delta)
+                if age > newest:
+                    newest, newest_index = age, index
+                oldest = min(oldest, age)
+                index += 1
+                start = at
+        except IndexError:
+            if end >= 0:
+                raise InvalidRecord("a record is longer than it says") from None
+        self._index, self._oldest, self._newest, self._newest_index = index, oldest, newest, newest_index
+        if index == count:
+            return at, 0
+        return start, max(1, end - size)
+
+    def finish(self, left_bytes: int) -> RecordsSummary:
+        """The summary, once everything was fed and `left_bytes` of it were not consumed."""
+        if self._index != self._header.record_count:
+            raise InvalidRecord(f"{self._header.record_count} records are announced, {self._index} are there")
+        if left_bytes:
+            raise InvalidRecord(f"{left_bytes} bytes follow the last of {self._index} records")
+        base_timestamp = self._header.first_timestamp
+        return RecordsSummary(
+            base_timestamp + self._oldest,
+            base_timestamp + self._newest,
+            self._header.base_offset + self._newest_index,
+            self._keyless,
+        )
+
+
+def _contradiction(at: int, end: int, delta: int) -> InvalidRecord:
+    if at != end:
+        return InvalidRecord(f"a record announced to end at byte {end} of the records ends at {at}")
+    return InvalidRecord(f"offset delta {delta} is out of order")
+
+
+def _payload(buf: Buffer, pos: int, header: BatchHeader) -> memoryview:
+    end = pos + header.size_bytes
+    if end > len(buf):
+        raise TruncatedBatch(f"the batch at byte {pos} ends at {end}, after the {len(buf)} bytes there are")
+    return memoryview(buf)[pos + HEADER_BYTES : end]
+
+
+def _varint(data: bytes, at: int, first: int, bits: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte announced more: (value, position after it); IndexError at the end."""
+    value, shift = first & 0x7F, 7
+    while shift < bits:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            if value >> bits:
+                break
+            return value, at
+        shift += 7
+    raise InvalidRecord(f"a varint does not fit {bits} bits")
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    if byte > 127:
+        byte, at = _varint(data, at, byte, 32)
+    return (byte >> 1) ^ -(byte & 1), at
+
+
+def _headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
+    """The headers of a record, from their count on."""
+    count, at = _signed(data, at)
+    # Each takes at least two bytes, so a count is judged before anything is made of it.
+    if not 0 <= count <= (end - at) // 2:
+        raise InvalidRecord(f"{count} headers cannot stand in {end - at} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, at = _signed(data, at)
+        if not 0 <= size <= end - at:
+            raise InvalidRecord(f"a header key of {size} bytes cannot stand in {end - at} bytes")
+        key = data[at : at + size].decode("utf-8", "surrogateescape")
+        size, at = _signed(data, at + size)
+        if size < 0:
+            headers.append((key, None))
+        else:
+            headers.append((key, data[at : at + size]))
+            at += size
+    return tuple(headers), at
+
+
+def _encode_varint(value: int) -> bytes:
+    """The unsigned varint of `value`, which a signed number's zigzag gave."""
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_SMALL: Final = 4096
+_SMALL_VARINTS: Final = tuple(map(_encode_varint, range(_SMALL)))
+
+
+def _zigzag(value: int) -> bytes:
+    encoded = (value << 1) ^ (value >> 63)
+    return _SMALL_VARINTS[encoded] if encoded < _SMALL else _encode_varint(encoded)
+
+
+def _sized(data: bytes | None) -> tuple[bytes, bytes]:
+    return (b"\x01", b"") if data is None else (_zigzag(len(data)), data)
+
+
+def _body(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
+    """A record without its length."""
+    key, value = record.key, record.value
+    if record.headers:
+        encoded = ((name.encode("utf-8", "surrogateescape"), content) for name, content in record.headers)
+        headers = b"".join(chain.from_iterable((*_sized(name), *_sized(content)) for name, content in encoded))
+        headers = _zigzag(len(record.headers)) + headers
+    else:
+        headers = b"\x00"
+    return b"".join(
+        (
+            b"\x00",
+            _zigzag(timestamp_delta),
+            _zigzag(offset_delta),
+            b"\x01" if key is None else _zigzag(len(key)),
+            key or b"",
+            b"\x01" if value is None else _zigzag(len(value)),
+            value or b"",
+            headers,
+        )
+    )

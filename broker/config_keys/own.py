@@ -1,0 +1,25 @@
+"""Keys that Kafka does not have; their names begin with `barnabas.`."""
+
+from typing import Final
+
+from broker.config_keys.key import INT, LOW, MEDIUM, STRING, ConfigKey, between
+
+OWN_KEYS: Final = (
+    ConfigKey(
+        "barnabas.metrics.port",
+        INT,
+        -1,
+        LOW,
+        "Port on the loopback address where metrics are shown as Prometheus text; 0 takes any, -1 none.",
+        between(-1, 65535),
+        acts=True,
+    ),
+    ConfigKey(
+        "barnabas.control.listener",
+        STRING,
+        None,
+        MEDIUM,
+        "host:port where this broker hears its controller; by default any port of the listener between brokers.",
+        acts=True,
+    ),
+)

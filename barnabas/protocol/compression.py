@@ -139,7 +139,7 @@ def _gunzip(view: memoryview, _max_bytes: int) -> Iterator[bytes]:
             # Like Java, what follows a member is the next one when it begins like one, and nothing otherwise.
             if bytes(view[pos : pos + 2]) != _GZIP_MAGIC:
                 return
-            member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+            member, rest = zlib.decompressobj(_GZIP_WINDOW_BITS), b""
 
 
 def _unsnappy(view: memoryview, max_bytes: int) -> Iterator[bytes]:

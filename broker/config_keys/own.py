@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.config_keys.key import INT, LOW, MEDIUM, STRING, ConfigKey, between
+from broker.config_keys.key import INT, LOW, MEDIUM, STRING, ConfigKey, between, one_of
 
 OWN_KEYS: Final = (
     ConfigKey(
@@ -20,6 +20,15 @@ OWN_KEYS: Final = (
         None,
         MEDIUM,
         "host:port where this broker hears its controller; by default any port of the listener between brokers.",
+        acts=True,
+    ),
+    ConfigKey(
+        "barnabas.record.validation",
+        STRING,
+        "header",
+        MEDIUM,
+        "Whether of a client's batch of more than 16 KB only the header is checked, or every record: header, full.",
+        one_of("header", "full"),
         acts=True,
     ),
 )

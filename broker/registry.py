@@ -7,6 +7,7 @@ start (answers leave in the order of the requests in any case):
 
 - a response message: answered, the next may start;
 - a coroutine: the next starts when it is done, as in Kafka, where a connection has one request at a time;
+- a future: the same, without a task of its own;
 - `Parked(future)`: the request's effects are ordered (its records are appended), the next may start now, and the
   answer is the future's result; a coroutine may also return one;
 - `NO_RESPONSE`: nothing is sent (Produce with acks=0).
@@ -36,14 +37,13 @@ NO_RESPONSE: Final = NoResponse.NO_RESPONSE
 class Parked:
     """An answer that comes later while the connection's next request may start already.
 
-    `abandon` is called if the connection ends first.
+    A future is cancelled if the connection ends first.
     """
 
-    __slots__ = ("abandon", "future")
+    __slots__ = ("future",)
 
-    def __init__(self, future: "asyncio.Future[Any]", abandon: Callable[[], None] | None = None) -> None:
+    def __init__(self, future: "asyncio.Future[Any]") -> None:
         self.future = future
-        self.abandon = abandon
 
 
 class CloseConnection(Exception):

@@ -80,6 +80,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0
         self._armed = False
         self._warming: asyncio.Task[None] | None = None
+        self._closing = False
         self._closed = False
         self.last_active_s = self._loop.time()
 
@@ -127,8 +128,9 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def close(self, reason: str) -> None:
-        if not self._closed and self._transport is not None:
+        if not self._closing and self._transport is not None:
             log.debug("%s: closing the connection: %s", self._peer_host, reason)
+            self._closing = True
             self._transport.abort()
 
     # What the budget calls.
@@ -143,7 +145,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _update_reading(self) -> None:
-        if self._closed or self._transport is None:
+        if self._closing or self._transport is None:
             return
         if self._paused_by_sink or self._paused_by_budget:
             self._transport.pause_reading()
@@ -155,7 +157,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports do not derive from asyncio's class.
         self._transport = cast("asyncio.Transport", transport)
-        if self._closed:
+        if self._closing:
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the signature is asyncio's
@@ -170,7 +172,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         return staging
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._closed:
+        if self._closing:
             return
         self.last_active_s = self._loop.time()
         self._shared.traffic.received_bytes += nbytes
@@ -189,7 +191,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             return
         end = len(self._rest) + nbytes
         self._cut_frames(sink, end)
-        if not self._closed:
+        if not self._closing:
             sink.frames_done()
 
     def _cut_frames(self, sink: FrameSink, end: int) -> None:
@@ -212,7 +214,7 @@ class SocketConnection(asyncio.BufferedProtocol):
                 break
             position = start + size
             sink.frame_received(bytearray(staging[start:position]))
-            if self._closed:
+            if self._closing:
                 return
         self._rest = bytes(staging[position:end])
 
@@ -252,7 +254,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
         if self._closed:
             return
-        self._closed = True
+        self._closing = self._closed = True
         if self._armed:
             self._loop.remove_writer(self._socket.fileno())
         if self._warming is None:

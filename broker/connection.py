@@ -1,0 +1,261 @@
+"""The requests of one client connection: started in order, answered in order.
+
+One request at a time is between its start and the moment its effects are ordered; then the next may start, while
+the answer of the first may still be parked (`broker.registry` tells how a handler says which). Answers leave in the
+order of the requests. Bounds, per connection: frames that wait their turn, answers that are not ready, and bytes and
+slices that the peer has not read. At a bound reading stops, so a peer that never reads costs only itself.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any, Final
+
+from barnabas.protocol.ids import ApiKey
+from barnabas.runtime.network import Connection, Part
+from broker.dispatch import UnsupportedApiVersions, decode_request, encode_response
+from broker.registry import NO_RESPONSE, CloseConnection, Handler, Parked
+from broker.services import RequestContext, Services
+
+log = logging.getLogger(__name__)
+
+_MAX_WAITING_FRAMES: Final = 32
+_MAX_WAITING_BYTES: Final = 1024 * 1024
+_MAX_OPEN_ANSWERS: Final = 256
+_MAX_UNSENT_BYTES: Final = 256 * 1024
+_MAX_UNSENT_PARTS: Final = 128
+
+
+class _Answer:
+    """The place of one request's answer in the order."""
+
+    __slots__ = ("correlation_id", "handler", "is_ready", "ordered_us", "parked", "parts", "started_us", "version")
+
+    def __init__(self, handler: Handler, version: int, correlation_id: int, started_us: int) -> None:
+        self.handler = handler
+        self.version = version
+        self.correlation_id = correlation_id
+        self.started_us = started_us
+        self.ordered_us = 0
+        self.parts: list[Part] | None = None
+        self.is_ready = False
+        self.parked: asyncio.Future[Any] | None = None
+
+
+class ClientConnection:
+    """The sink of one connection's frames."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_clock",
+        "_closed",
+        "_connection",
+        "_is_reading",
+        "_listener_name",
+        "_refused",
+        "_running",
+        "_waiting",
+        "_waiting_bytes",
+    )
+
+    def __init__(self, connection: Connection, broker: Services, *, listener_name: str) -> None:
+        self._connection = connection
+        self._broker = broker
+        self._clock = broker.clock
+        self._listener_name = listener_name
+        self._waiting: deque[bytearray] = deque()
+        self._waiting_bytes = 0
+        self._answers: deque[_Answer] = deque()
+        self._running: asyncio.Future[Any] | None = None
+        self._is_reading = True
+        self._refused: str | None = None
+        self._closed = False
+
+    # What the network calls.
+
+    def frame_received(self, frame: bytearray) -> None:
+        if self._may_start() and not self._waiting:
+            self._start(frame)
+            return
+        self._waiting.append(frame)
+        self._waiting_bytes += len(frame)
+        if len(self._waiting) >= _MAX_WAITING_FRAMES or self._waiting_bytes >= _MAX_WAITING_BYTES:
+            self._update_reading()
+
+    def frames_done(self) -> None:
+        self._connection.flush()
+
+    def drained(self) -> None:
+        self._start_waiting()
+
+    def disconnected(self) -> None:
+        self._closed = True
+        self._refused = self._refused or "the peer is gone"
+        if self._running is not None:
+            self._running.cancel()
+        for answer in self._answers:
+            if answer.parked is not None:
+                answer.parked.cancel()
+        self._answers.clear()
+        for frame in self._waiting:
+            self._connection.frame_finished(frame)
+        self._waiting.clear()
+
+    # Starting.
+
+    def _may_start(self) -> bool:
+        return (
+            self._running is None
+            and self._refused is None
+            and len(self._answers) < _MAX_OPEN_ANSWERS
+            and self._connection.unsent_bytes < _MAX_UNSENT_BYTES
+            and self._connection.unsent_parts < _MAX_UNSENT_PARTS
+        )
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._may_start() and not self._closed:
+            frame = self._waiting.popleft()
+            self._waiting_bytes -= len(frame)
+            self._start(frame)
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        if self._closed:
+            return
+        full = len(self._waiting) >= _MAX_WAITING_FRAMES or self._waiting_bytes >= _MAX_WAITING_BYTES
+        if full and self._is_reading:
+            self._is_reading = False
+            self._connection.pause_reading()
+        elif not self._is_reading and not self._waiting:
+            self._is_reading = True
+            self._connection.resume_reading()
+
+    def _start(self, frame: bytearray) -> None:
+        started_us = self._clock.monotonic_us()
+        try:
+            handler, header, request = decode_request(self._broker.registry, frame)
+            context = RequestContext(
+                self._broker,
+                version=header.api_version,
+                correlation_id=header.correlation_id,
+                client_id=header.client_id,
+                client_host=self._connection.peer_host,
+                listener_name=self._listener_name,
+            )
+            answer = _Answer(handler, header.api_version, header.correlation_id, started_us)
+            result = handler.handle(request, context)
+        except CloseConnection as error:
+            self._connection.frame_finished(frame)
+            self._refuse(str(error))
+            return
+        except UnsupportedApiVersions as error:
+            self._connection.frame_finished(frame)
+            self._answer_versions(error, started_us)
+            return
+        except Exception:
+            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
+            self._connection.frame_finished(frame)
+            self._refuse("the broker failed to handle a request")
+            return
+        self._answers.append(answer)
+        if asyncio.iscoroutine(result):
+            self._running = asyncio.get_running_loop().create_task(self._run(answer, frame, result))
+            return
+        self._connection.frame_finished(frame)
+        if isinstance(result, asyncio.Future):
+            self._running = result
+            self._park(answer, result)
+            return
+        self._settle(answer, result)
+
+    async def _run(self, answer: _Answer, frame: bytearray, work: Any) -> None:
+        """Carry a request whose effects take more than one turn of the loop."""
+        try:
+            result = await work
+        except CloseConnection as error:
+            self._answers.remove(answer)
+            self._refuse(str(error))
+            return
+        except Exception:
+            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
+            self._answers.remove(answer)
+            self._refuse("the broker failed to handle a request")
+            return
+        finally:
+            self._running = None
+            self._connection.frame_finished(frame)
+        if not self._closed:
+            self._settle(answer, result)
+            self._connection.flush()
+            self._start_waiting()
+
+    def _refuse(self, reason: str) -> None:
+        """End the connection because of its latest request; requests before it are still answered."""
+        self._refused = reason
+        if not self._answers:
+            self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._broker.metrics.count_refused_connection()
+        log.info("%s: closing the connection: %s", self._connection.peer_host, self._refused)
+        self._connection.flush()
+        self._connection.close(self._refused or "")
+
+    def _answer_versions(self, refused: UnsupportedApiVersions, started_us: int) -> None:
+        handler = self._broker.registry.find(ApiKey.API_VERSIONS)
+        assert handler is not None
+        answer = _Answer(handler, 0, refused.header.correlation_id, started_us)
+        self._answers.append(answer)
+        self._settle(answer, refused.response)
+
+    # Answering.
+
+    def _settle(self, answer: _Answer, result: Any) -> None:
+        """The request's effects are ordered; its answer is here or parked."""
+        answer.ordered_us = self._clock.monotonic_us()
+        if type(result) is Parked:
+            self._park(answer, result.future)
+            return
+        self._ready(answer, result)
+
+    def _park(self, answer: _Answer, future: "asyncio.Future[Any]") -> None:
+        answer.ordered_us = self._clock.monotonic_us()
+        answer.parked = future
+        future.add_done_callback(lambda done: self._on_parked_done(answer, done))
+
+    def _on_parked_done(self, answer: _Answer, future: "asyncio.Future[Any]") -> None:
+        answer.parked = None
+        if self._running is future:
+            self._running = None
+        if self._closed or future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            if not isinstance(error, CloseConnection):
+                log.error("%s: a parked request failed", self._connection.peer_host, exc_info=error)
+            self._answers.remove(answer)
+            self._refuse(str(error))
+            return
+        self._ready(answer, future.result())
+        self._connection.flush()
+        self._start_waiting()
+
+    def _ready(self, answer: _Answer, response: Any) -> None:
+        if response is not NO_RESPONSE:
+            answer.parts = encode_response(answer.handler.key, answer.version, answer.correlation_id, response)
+        answer.is_ready = True
+        answers = self._answers
+        while answers and answers[0].is_ready:
+            first = answers.popleft()
+            if first.parts is not None:
+                self._connection.send(first.parts)
+            now_us = self._clock.monotonic_us()
+            self._broker.metrics.request_done(
+                first.handler.key,
+                local_us=first.ordered_us - first.started_us,
+                remote_us=now_us - first.ordered_us,
+            )
+        if self._refused is not None and not answers:
+            self._close()

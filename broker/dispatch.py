@@ -1,0 +1,85 @@
+"""From a frame to an answer: header, handler, request, response bytes; and what each failure means to the peer.
+
+What a peer gets wrong in the frame itself ends its connection, as in Kafka: there is no answer that it could read.
+The one exception is ApiVersions in a version that is too high, which is answered in version 0 with error 35 and the
+list of versions, so that the peer can try again (KIP-511).
+"""
+
+import struct
+from typing import Any, Final
+
+from barnabas.protocol.compiler import decode, encode_parts
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.frames import RequestHeader, decode_request_header, encode_response_header
+from barnabas.protocol.ids import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
+from barnabas.protocol.primitives import WireError
+from barnabas.runtime.network import Part
+from broker.registry import CloseConnection, Handler, Registry
+
+_pack_size = struct.Struct(">i").pack
+_LOWEST_HEADER_BYTES: Final = 8
+
+
+class UnsupportedApiVersions(Exception):
+    """ApiVersions in a version that is not served: answer with `response` in version 0."""
+
+    def __init__(self, header: RequestHeader, response: ApiVersionsResponse) -> None:
+        super().__init__(f"ApiVersions v{header.api_version}")
+        self.header = header
+        self.response = response
+
+
+def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, RequestHeader, Any]:
+    """Take a frame apart.
+
+    Raises:
+        CloseConnection: the frame is not a request that this broker serves.
+        UnsupportedApiVersions: see there.
+    """
+    if len(frame) < _LOWEST_HEADER_BYTES:
+        raise CloseConnection(f"a frame of {len(frame)} bytes holds no request header")
+    view = memoryview(frame)
+    try:
+        header, position = decode_request_header(view)
+    except WireError as error:
+        raise CloseConnection(f"the request header is broken: {error}") from error
+    handler = registry.find(header.api_key)
+    if handler is None:
+        raise CloseConnection(f"API key {header.api_key} is not served")
+    version = header.api_version
+    if not handler.oldest <= version <= handler.newest:
+        if handler.key is ApiKey.API_VERSIONS:
+            raise UnsupportedApiVersions(header, supported_versions(registry, ErrorCode.UNSUPPORTED_VERSION))
+        raise CloseConnection(
+            f"{handler.key.name} version {version} is not served; {handler.oldest} to {handler.newest} are"
+        )
+    try:
+        request, _ = decode(handler.api.request, version, view, position)
+    except WireError as error:
+        raise CloseConnection(f"{handler.key.name} v{version} cannot be decoded: {error}") from error
+    return handler, header, request
+
+
+def supported_versions(registry: Registry, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """What ApiVersions answers: every API that is served, from its oldest to its newest version."""
+    keys = [
+        ApiVersionsResponseKey(api_key=handler.key, min_version=handler.oldest, max_version=handler.newest)
+        for handler in registry.handlers()
+    ]
+    return ApiVersionsResponse(error_code=error, api_keys=keys)
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, response: Any) -> list[Part]:
+    """The whole frame of an answer; record slices stay parts of their own."""
+    parts: list[Part] = encode_parts(response, version)
+    header = encode_response_header(api_key, version, correlation_id)
+    size = len(header)
+    for part in parts:
+        size += len(part)
+    first = parts[0] if parts else b""
+    if type(first) is bytes:
+        parts[0:1] = [_pack_size(size) + header + first]
+    else:
+        parts.insert(0, _pack_size(size) + header)
+    return parts

@@ -1,0 +1,253 @@
+"""Fetch sessions (KIP-227): what a client fetches, remembered between its requests.
+
+A session registers once with its partitions. An append or a move of the high watermark puts the partition into the
+session's `dirty` set and wakes the request that is parked on the session, if one is: an idle poll costs nothing per
+partition, a busy one costs what changed.
+
+The cache is bounded by slots (`max.incremental.fetch.session.cache.slots`) and by the partitions that it remembers.
+When it is full a newcomer may take the place of a session that rested for two minutes, or of a smaller one that is
+old enough; a follower may also displace young sessions of clients. Who gets no place is served without a session.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.clock import Clock
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_INT32: Final = 2**31 - 1
+_RESTED_MS: Final = 120_000
+_MAX_CACHED_PARTITIONS: Final = 250_000
+
+
+class WantedPartition:
+    """One partition that a client fetches, and what the session's last answer said of it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "max_bytes",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = -1,
+        last_fetched_epoch: int = -1,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+
+    def update(self, newer: "WantedPartition") -> None:
+        """The client asks for it again: keep what was sent, take the rest."""
+        self.fetch_offset = newer.fetch_offset
+        self.max_bytes = newer.max_bytes
+        self.current_leader_epoch = newer.current_leader_epoch
+        self.last_fetched_epoch = newer.last_fetched_epoch
+
+
+class FetchSession:
+    """One client's session. `dirty` holds, in order, the partitions that the next answer must look at."""
+
+    __slots__ = (
+        "_on_change",
+        "created_ms",
+        "dirty",
+        "epoch",
+        "is_privileged",
+        "last_used_ms",
+        "partitions",
+        "session_id",
+        "unwatch",
+    )
+
+    def __init__(self, session_id: int, *, is_privileged: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.is_privileged = is_privileged
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = INITIAL_EPOCH
+        self.partitions: dict[TopicPartition, WantedPartition] = {}
+        self.dirty: dict[TopicPartition, None] = {}
+        self.unwatch: dict[TopicPartition, Callable[[], None]] = {}
+        self._on_change: Callable[[TopicPartition], None] | None = None
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None:
+        """The partition that was watched has something new."""
+        if topic_partition in self.partitions:
+            self.dirty[topic_partition] = None
+            if self._on_change is not None:
+                self._on_change(topic_partition)
+
+    def wake_by(self, call: Callable[[TopicPartition], None] | None) -> None:
+        """Tell the request that is parked on this session, or nobody."""
+        self._on_change = call
+
+    def put(self, wanted: WantedPartition) -> None:
+        known = self.partitions.get(wanted.topic_partition)
+        if known is None:
+            self.partitions[wanted.topic_partition] = wanted
+        else:
+            known.update(wanted)
+        self.dirty[wanted.topic_partition] = None
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        self.partitions.pop(topic_partition, None)
+        self.dirty.pop(topic_partition, None)
+        unwatch = self.unwatch.pop(topic_partition, None)
+        if unwatch is not None:
+            unwatch()
+
+    def close(self) -> None:
+        for unwatch in self.unwatch.values():
+            unwatch()
+        self.unwatch.clear()
+        self._on_change = None
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What one Fetch request reads: its session if it has one, and whether the answer names only what changed."""
+
+    wanted: list[WantedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self.session is None else self.session.session_id
+
+
+class FetchSessions:
+    """The cache of one broker."""
+
+    def __init__(self, *, max_slots: int, clock: Clock, rng: random.Random) -> None:
+        self._max_slots = max_slots
+        self._clock = clock
+        self._random = rng
+        self._sessions: dict[int, FetchSession] = {}
+        self._cached_partitions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def cached_partitions(self) -> int:
+        return self._cached_partitions
+
+    def plan(
+        self,
+        *,
+        session_id: int,
+        session_epoch: int,
+        wanted: list[WantedPartition],
+        forgotten: Iterable[TopicPartition],
+        is_follower: bool,
+    ) -> FetchPlan:
+        """Resolve a request's (session id, epoch): new, incremental, or without a session."""
+        if session_epoch == FINAL_EPOCH:
+            self._close(session_id)
+            return FetchPlan(wanted)
+        if session_epoch == INITIAL_EPOCH:
+            self._close(session_id)
+            return self._begin(wanted, is_follower=is_follower)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FetchPlan([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session_epoch != session.epoch:
+            return FetchPlan([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        return self._continue(session, wanted, forgotten)
+
+    def _begin(self, wanted: list[WantedPartition], *, is_follower: bool) -> FetchPlan:
+        by_partition = {partition.topic_partition: partition for partition in wanted}
+        if not by_partition or not self._make_room(len(by_partition), is_follower=is_follower):
+            return FetchPlan(wanted)
+        session = FetchSession(self._new_id(), is_privileged=is_follower, now_ms=self._clock.monotonic_ms())
+        session.epoch = 1
+        session.partitions = by_partition
+        session.dirty = dict.fromkeys(by_partition)
+        self._sessions[session.session_id] = session
+        self._cached_partitions += len(by_partition)
+        return FetchPlan(list(by_partition.values()), session)
+
+    def _continue(
+        self, session: FetchSession, wanted: list[WantedPartition], forgotten: Iterable[TopicPartition]
+    ) -> FetchPlan:
+        size = len(session.partitions)
+        for partition in wanted:
+            session.put(partition)
+        for topic_partition in forgotten:
+            session.remove(topic_partition)
+        self._cached_partitions += len(session.partitions) - size
+        if not session.partitions:
+            self._close(session.session_id)
+            return FetchPlan([])
+        if self._cached_partitions > _MAX_CACHED_PARTITIONS:
+            everything = list(session.partitions.values())
+            self._close(session.session_id)
+            return FetchPlan(everything)
+        session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
+        session.last_used_ms = self._clock.monotonic_ms()
+        # The session that was used last stands last.
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        return FetchPlan(self.dirty_of(session), session, is_incremental=True)
+
+    @staticmethod
+    def dirty_of(session: FetchSession) -> list[WantedPartition]:
+        return [session.partitions[topic_partition] for topic_partition in session.dirty]
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._random.randint(1, _MAX_INT32)
+            if session_id not in self._sessions:
+                return session_id
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._cached_partitions -= len(session.partitions)
+            session.close()
+
+    def _make_room(self, partitions: int, *, is_follower: bool) -> bool:
+        """Whether a new session of that many partitions has a place, if need be another one's."""
+        if self._max_slots <= 0 or self._cached_partitions + partitions > _MAX_CACHED_PARTITIONS:
+            return False
+        if len(self._sessions) < self._max_slots:
+            return True
+        now_ms = self._clock.monotonic_ms()
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > _RESTED_MS:
+            self._close(oldest.session_id)
+            return True
+
+        def is_evictable(session: FetchSession) -> bool:
+            is_old = now_ms - session.created_ms > _RESTED_MS
+            return is_old or (is_follower and not session.is_privileged)
+
+        def rank(session: FetchSession) -> tuple[bool, int, int]:
+            return session.is_privileged, len(session.partitions), session.session_id
+
+        victim = min(filter(is_evictable, self._sessions.values()), key=rank, default=None)
+        if victim is None or (is_follower, partitions) < rank(victim)[:2]:
+            return False
+        self._close(victim.session_id)
+        return True

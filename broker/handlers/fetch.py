@@ -1,0 +1,211 @@
+"""Fetch (API key 1), versions 0 to 12: records from the leader of their partition, straight from its segments.
+
+Behaviour: the answer leaves when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. A
+connection's next request starts after that, as in Kafka. Records are slices of segment files; they are never copied.
+A read_committed client gets nothing at or above the last stable offset, and the list of aborted transactions.
+
+Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation and the last stable offset (KIP-98), 5 the
+log start offset (KIP-107), 7 sessions (KIP-227), 9 the leader epoch that fences (KIP-320), 10 zstd (KIP-110), 11 the rack
+(KIP-392; the leader serves, no other replica is preferred), 12 the last fetched epoch and where logs diverge (KIP-595).
+
+Versions 0 to 3 cannot carry format 2 and are answered UNSUPPORTED_VERSION for a partition that has records. A request
+of a follower that is not in the assignment is answered without records, as in Kafka.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages import fetch as messages
+from barnabas.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchablePartitionResponse,
+    FetchRequest,
+    FetchResponse,
+)
+from broker.fetch_reader import FetchReader, PartitionRead, release
+from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
+from broker.registry import Handler
+from broker.services import RequestContext
+from replication.partition import Partition
+
+_SESSIONS_SINCE: Final = 7
+
+
+def handle(request: FetchRequest, context: RequestContext) -> Any:
+    """Answer now if that is due, else a future that is done when it is."""
+    plan = _plan(request, context)
+    if plan.error is not ErrorCode.NONE:
+        context.broker.metrics.count_error(messages.API.key, plan.error)
+        return FetchResponse(error_code=plan.error)
+    fetch = _Fetch(request, context, plan)
+    if fetch.read():
+        return fetch.answer()
+    return fetch.park()
+
+
+def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
+    wanted = [
+        WantedPartition(
+            TopicPartition(topic.topic, partition.partition),
+            fetch_offset=partition.fetch_offset,
+            max_bytes=partition.partition_max_bytes,
+            current_leader_epoch=partition.current_leader_epoch,
+            last_fetched_epoch=partition.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    return context.broker.fetch_sessions.plan(
+        session_id=request.session_id,
+        session_epoch=request.session_epoch if context.version >= _SESSIONS_SINCE else FINAL_EPOCH,
+        wanted=wanted,
+        forgotten=[
+            TopicPartition(topic.topic, partition)
+            for topic in request.forgotten_topics_data
+            for partition in topic.partitions
+        ],
+        is_follower=request.replica_id >= 0,
+    )
+
+
+class _Fetch:
+    """One request under way; a watcher of its partitions while it is parked."""
+
+    __slots__ = ("_context", "_future", "_is_due", "_min_bytes", "_plan", "_reader", "_reads", "_request", "_watched")
+
+    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+        self._request = request
+        self._context = context
+        self._plan = plan
+        limit = context.broker.config.fetch_max_bytes
+        self._min_bytes = request.min_bytes
+        self._reader = FetchReader(
+            context.broker,
+            version=context.version,
+            replica_id=request.replica_id,
+            isolation_level=request.isolation_level,
+            max_bytes=request.max_bytes if request.replica_id >= 0 else min(request.max_bytes, limit),
+        )
+        self._reads: list[PartitionRead] = []
+        self._watched: list[Partition] = []
+        self._future: asyncio.Future[FetchResponse] | None = None
+        self._is_due = False
+
+    def read(self) -> bool:
+        """Read; whether that is enough to answer now. What was read is kept only then."""
+        plan = self._plan
+        wanted = FetchSessions.dirty_of(plan.session) if plan.is_incremental and plan.session else plan.wanted
+        reads = self._reader.read(wanted, plan.session)
+        size = 0
+        at_once = self._request.max_wait_ms <= 0 or self._is_due
+        for read in reads:
+            size += read.size_bytes
+            at_once = at_once or read.ends_the_wait
+        if at_once or size >= self._min_bytes or not (wanted or plan.session):
+            self._reads = reads
+            return True
+        release(reads)
+        return False
+
+    # Waiting.
+
+    def park(self) -> "asyncio.Future[FetchResponse]":
+        """Wait for a change of a partition, or for the time to be over."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[FetchResponse] = loop.create_future()
+        self._future = future
+        timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
+        session = self._plan.session
+        if session is not None:
+            session.wake_by(self.partition_changed)
+        else:
+            replicas = self._context.broker.replicas
+            for wanted in self._plan.wanted:
+                partition = replicas.partition(wanted.topic_partition)
+                if partition is not None:
+                    partition.watch(self)
+                    self._watched.append(partition)
+
+        def leave(_: "asyncio.Future[FetchResponse]") -> None:
+            timer.cancel()
+            if session is not None:
+                session.wake_by(None)
+            for partition in self._watched:
+                partition.unwatch(self)
+
+        future.add_done_callback(leave)
+        return future
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002 - the read finds which
+        if self._future is not None and not self._future.done() and not self._is_due:
+            self._is_due = self._min_bytes <= 1
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _on_due(self) -> None:
+        self._is_due = True
+        self._look_again()
+
+    def _look_again(self) -> None:
+        future = self._future
+        if future is not None and not future.done() and self.read():
+            future.set_result(self.answer())
+
+    # Answering.
+
+    def answer(self) -> FetchResponse:
+        plan = self._plan
+        session = plan.session
+        topics: list[FetchableTopicResponse] = []
+        bytes_out = self._context.broker.metrics.bytes_out
+        for read in self._reads:
+            wanted = read.wanted
+            if session is not None and not _belongs_in_answer(read, plan):
+                continue
+            topic = wanted.topic_partition.topic
+            if not topics or topics[-1].topic != topic:
+                topics.append(FetchableTopicResponse(topic=topic))
+            topics[-1].partition_responses.append(_answer_of(read))
+            if read.records is not None:
+                bytes_out(topic, read.records.size)
+        return FetchResponse(session_id=plan.session_id, responses=topics)
+
+
+def _belongs_in_answer(read: PartitionRead, plan: FetchPlan) -> bool:
+    """Update what the session knows was sent; whether an incremental answer names the partition."""
+    session, wanted = plan.session, read.wanted
+    assert session is not None
+    changed = (
+        read.ends_the_wait
+        or read.size_bytes > 0
+        or read.high_watermark != wanted.sent_high_watermark
+        or read.log_start_offset != wanted.sent_log_start_offset
+    )
+    wanted.sent_high_watermark = read.high_watermark
+    wanted.sent_log_start_offset = read.log_start_offset
+    topic_partition = wanted.topic_partition
+    session.dirty.pop(topic_partition, None)
+    if read.ends_the_wait or wanted.fetch_offset < read.high_watermark:
+        # There is more to say: look at it again, after those that were not heard this time.
+        session.dirty[topic_partition] = None
+    return changed or not plan.is_incremental
+
+
+def _answer_of(read: PartitionRead) -> FetchablePartitionResponse:
+    answer = FetchablePartitionResponse(
+        partition=read.wanted.topic_partition.partition,
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=read.aborted,
+        preferred_read_replica=-1,
+        record_set=read.records if read.records is not None else b"",
+    )
+    if read.diverging is not None:
+        answer.diverging_epoch = read.diverging
+    return answer
+
+
+API: Final = Handler(messages.API, handle, oldest=0, newest=12)

@@ -1,0 +1,250 @@
+"""Produce (API key 0), versions 0 to 8: records go to the leaders of their partitions.
+
+Behaviour: each partition of the request succeeds or fails on its own. With acks=0 nothing is answered, and an error
+closes the connection, since there is no other way to tell. With acks=1 the answer leaves once the leader has the
+records (and, with `flush.messages=1`, an fsync has returned); with acks=-1 once the high watermark has passed them, or
+after `timeout_ms` with REQUEST_TIMED_OUT, though the records stay. The next request of the connection starts when this
+one's records are appended, so answers may be waited for in parallel while order is kept.
+
+Versions: 1 adds the throttle time, 2 timestamps (KIP-32), 3 the transactional id and record batches of format 2 only,
+exactly one for each partition (KIP-98), 5 the log start offset (KIP-107), 7 zstd (KIP-110), 8 the errors of single
+records (KIP-467).
+
+Message formats 0 and 1 are answered UNSUPPORTED_FOR_MESSAGE_FORMAT and transactional batches INVALID_TXN_STATE.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, read_header
+from barnabas.protocol.compression import Codec
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages import produce as messages
+from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.storage.append import AppendInfo, AppendRejected
+from broker.internal_topics import is_internal
+from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
+from broker.services import RequestContext
+from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
+
+_ONE_BATCH_SINCE: Final = 3
+_ZSTD_SINCE: Final = 7
+_MAGIC_AT: Final = 16
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The client id with which Kafka's own tools may write to internal topics."""
+
+
+class _Refused(Exception):
+    """One partition's records are refused before they reach the log."""
+
+    def __init__(self, error: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or error.name)
+        self.error = error
+        self.message = message
+
+
+def handle(request: ProduceRequest, context: RequestContext) -> Any:
+    """Append what can be appended now; the rest of the work, if there is any, is a coroutine."""
+    run = _Produce(request, context)
+    if run.append_now():
+        return run.finish()
+    return run.append_rest()
+
+
+class _Produce:
+    """One request under way."""
+
+    __slots__ = ("_acks", "_context", "_pending", "_request", "_slow", "_topics")
+
+    def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
+        self._request = request
+        self._context = context
+        self._acks = request.acks
+        self._topics: list[TopicProduceResponse] = []
+        self._slow: list[tuple[Partition, memoryview, PartitionProduceResponse]] = []
+        self._pending: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
+
+    def append_now(self) -> bool:
+        """Go through the request; False when some partitions have to wait for their directory."""
+        for topic in self._request.topics:
+            answers: list[PartitionProduceResponse] = []
+            self._topics.append(TopicProduceResponse(name=topic.name, partitions=answers))
+            for data in topic.partitions:
+                answer = PartitionProduceResponse(partition_index=data.partition_index, base_offset=-1)
+                answers.append(answer)
+                self._append_one(topic.name, data, answer)
+        return not self._slow
+
+    def _append_one(self, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse) -> None:
+        try:
+            records = self._check(topic, data)
+            partition = self._find(TopicPartition(topic, data.partition_index))
+            if not records:
+                return
+            info = partition.try_append(records, acks=self._acks)
+            if info is None:
+                self._slow.append((partition, records, answer))
+            else:
+                self._appended(partition, info, answer)
+        except (_Refused, PartitionRefused) as refused:
+            self._fail(answer, refused.error, refused.message)
+        except AppendRejected as rejected:
+            self._reject(answer, rejected)
+
+    async def append_rest(self) -> Any:
+        """Append to the partitions whose directory was slow or busy, in the order of the request."""
+        for partition, records, answer in self._slow:
+            try:
+                info = await partition.append(records, acks=self._acks)
+                self._appended(partition, info, answer)
+            except PartitionRefused as refused:
+                self._fail(answer, refused.error, refused.message)
+            except AppendRejected as rejected:
+                self._reject(answer, rejected)
+        return self.finish()
+
+    def _check(self, topic: str, data: PartitionProduceData) -> memoryview | None:
+        """What Kafka checks before it looks for the log: known topic, format, acks, internal topics."""
+        broker = self._context.broker
+        if not broker.metadata.contains(TopicPartition(topic, data.partition_index)):
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        records = data.records
+        version = self._context.version
+        if version >= _ONE_BATCH_SINCE:
+            _check_one_batch(records, version)
+        if self._acks not in (ALL_REPLICAS, 0, 1):
+            raise _Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        if is_internal(topic) and self._context.client_id != _ADMIN_CLIENT:
+            raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+        if records:
+            _check_format(records)
+        return records
+
+    def _find(self, topic_partition: TopicPartition) -> Partition:
+        partition = self._context.broker.replicas.partition(topic_partition)
+        if partition is None:
+            raise _Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    def _appended(self, partition: Partition, info: AppendInfo, answer: PartitionProduceResponse) -> None:
+        answer.base_offset = info.first_offset
+        answer.log_append_time_ms = info.log_append_time_ms
+        answer.log_start_offset = info.log_start_offset
+        self._context.broker.metrics.records_in(partition.topic_partition.topic, info.size_bytes)
+        future = partition.when_acknowledged(info, acks=self._acks)
+        if future is not None:
+            self._pending.append((future, answer))
+
+    def _fail(self, answer: PartitionProduceResponse, error: ErrorCode, message: str | None) -> None:
+        answer.error_code = error
+        answer.error_message = message
+        answer.base_offset = -1
+        answer.log_append_time_ms = -1
+        answer.log_start_offset = -1
+        self._context.broker.metrics.count_error(messages.API.key, error)
+
+    def _reject(self, answer: PartitionProduceResponse, rejected: AppendRejected) -> None:
+        self._fail(answer, rejected.error, rejected.message)
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in rejected.record_errors
+        ]
+
+    def finish(self) -> ProduceResponse | Parked | NoResponse:
+        """All is appended: answer, or park until it is acknowledged."""
+        response = ProduceResponse(responses=self._topics)
+        if self._acks == 0:
+            return self._finish_without_answer()
+        if not self._pending:
+            return response
+        return Parked(self._when_acknowledged(response))
+
+    def _finish_without_answer(self) -> NoResponse:
+        failed = [
+            f"{topic.name}-{partition.partition_index}: {ErrorCode(partition.error_code).name}"
+            for topic in self._topics
+            for partition in topic.partitions
+            if partition.error_code
+        ]
+        if failed:
+            raise CloseConnection(f"a Produce with acks=0 failed: {', '.join(failed[:5])}")
+        return NO_RESPONSE
+
+    def _when_acknowledged(self, response: ProduceResponse) -> "asyncio.Future[ProduceResponse]":
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[ProduceResponse] = loop.create_future()
+        open_answers = len(self._pending)
+
+        def settle(future: "asyncio.Future[None]", answer: PartitionProduceResponse) -> None:
+            nonlocal open_answers
+            if future.cancelled():
+                self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)
+            elif (error := future.exception()) is not None:
+                assert isinstance(error, PartitionRefused)
+                self._fail(answer, error.error, error.message)
+            open_answers -= 1
+            if not open_answers and not done.done():
+                done.set_result(response)
+
+        def expire() -> None:
+            for future, _ in self._pending:
+                future.cancel()
+
+        timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, expire)
+        done.add_done_callback(lambda _: timer.cancel())
+        for future, answer in self._pending:
+            future.add_done_callback(lambda future, answer=answer: settle(future, answer))  # type: ignore[misc]
+        return done
+
+
+def _check_one_batch(records: memoryview | None, version: int) -> None:
+    """From version 3 on there is exactly one batch, of format 2, for each partition (KIP-98)."""
+    if not records or len(records) < HEADER_BYTES:
+        raise _Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} must have at least one record batch",
+        )
+    if records[_MAGIC_AT] != 2:
+        raise _Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
+        )
+    header = read_header(records)
+    if header.codec is Codec.ZSTD and version < _ZSTD_SINCE:
+        raise _Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if 0 < header.size_bytes < len(records):
+        raise _Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch",
+        )
+
+
+def _check_format(records: memoryview) -> None:
+    """Old formats and transactions are refused by name."""
+    if len(records) <= _MAGIC_AT:
+        return
+    if records[_MAGIC_AT] < 2:
+        raise _Refused(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"message format {records[_MAGIC_AT]} is not supported; send record batches of format 2",
+        )
+    if len(records) >= HEADER_BYTES and _is_client_transaction(read_header(records)):
+        raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+
+
+def _is_client_transaction(header: BatchHeader) -> bool:
+    return header.is_transactional and not header.is_control
+
+
+API: Final = Handler(messages.API, handle, oldest=0, newest=8)

@@ -1,0 +1,143 @@
+"""The replicas that this broker holds, and the changes that its controller orders.
+
+Owned by the event loop; the changes come one at a time from the control service.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from barnabas.runtime.clock import Clock
+from barnabas.storage.directories import DirectoryOffline, LogDirectories
+from barnabas.storage.log_config import LogConfig
+from replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ReplicaAssignment:
+    """What one partition's replica on this broker must be, as the controller decided it."""
+
+    topic_partition: TopicPartition
+    leader_id: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    zk_version: int
+    is_new: bool
+    min_in_sync_replicas: int
+    log_config: LogConfig
+
+
+class Replicas:
+    """Partition by topic and number."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        log_directories: LogDirectories,
+        clock: Clock,
+        spawn: Callable[..., "asyncio.Task[None]"],
+    ) -> None:
+        self._broker_id = broker_id
+        self._log_directories = log_directories
+        self._clock = clock
+        self._spawn = spawn
+        self._partitions: dict[TopicPartition, Partition] = {}
+
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        """The replica here, of any role; None where this broker holds none."""
+        return self._partitions.get(topic_partition)
+
+    def partitions(self) -> list[Partition]:
+        return list(self._partitions.values())
+
+    async def assign(self, assignment: ReplicaAssignment) -> ErrorCode:
+        """Become what the controller says; the answer is the one of LeaderAndIsr for this partition.
+
+        An epoch that is not newer changes nothing (STALE_CONTROLLER_EPOCH, as Kafka 2.7 says it).
+        """
+        topic_partition = assignment.topic_partition
+        partition = self._partitions.get(topic_partition)
+        if partition is not None and partition.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition is not None and assignment.leader_epoch <= partition.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._broker_id not in assignment.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition is None:
+            try:
+                partition = await self._open(assignment)
+            except (DirectoryOffline, OSError) as error:
+                log.error("%s: its log cannot be made: %s", topic_partition, error)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        if assignment.leader_id == self._broker_id:
+            await partition.become_leader(
+                leader_epoch=assignment.leader_epoch,
+                isr=assignment.isr,
+                replicas=assignment.replicas,
+                zk_version=assignment.zk_version,
+                min_in_sync_replicas=assignment.min_in_sync_replicas,
+            )
+            log.info(
+                "%s: leader in epoch %d from offset %d",
+                topic_partition,
+                partition.leader_epoch,
+                partition.log.log_end_offset,
+            )
+        else:
+            await partition.resign(leader_id=assignment.leader_id, leader_epoch=assignment.leader_epoch)
+            log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
+        return ErrorCode.NONE
+
+    async def _open(self, assignment: ReplicaAssignment) -> Partition:
+        topic_partition = assignment.topic_partition
+        log_ = self._log_directories.log(topic_partition)
+        if log_ is None:
+            if self._log_directories.offline_directories and not assignment.is_new:
+                raise DirectoryOffline(f"{topic_partition} is not in a live directory and may be in one that failed")
+            log_ = await self._log_directories.create_log(topic_partition, assignment.log_config)
+        else:
+            log_.config = assignment.log_config
+        partition = Partition(
+            topic_partition,
+            log_,
+            self._log_directories.directory_of(topic_partition),
+            broker_id=self._broker_id,
+            clock=self._clock,
+            spawn=self._spawn,
+        )
+        self._partitions[topic_partition] = partition
+        return partition
+
+    async def stop(self, topic_partition: TopicPartition, *, leader_epoch: LeaderEpoch, delete: bool) -> ErrorCode:
+        """Stop serving a replica and, with `delete`, remove its log; the answer is the one of StopReplica."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            if partition.is_offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            unconditional = leader_epoch in (NO_LEADER_EPOCH, LEADER_EPOCH_DURING_DELETE)
+            if not unconditional and leader_epoch <= partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            del self._partitions[topic_partition]
+            await partition.resign(leader_id=BrokerId(-1), leader_epoch=partition.leader_epoch)
+        if delete and self._log_directories.log(topic_partition) is not None:
+            try:
+                await self._log_directories.delete_log(topic_partition)
+            except OSError as error:
+                log.error("%s: its log cannot be removed: %s", topic_partition, error)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        log.info("%s: stopped%s", topic_partition, ", log deleted" if delete else "")
+        return ErrorCode.NONE
+
+    def on_directory_failure(self, topic_partitions: list[TopicPartition]) -> None:
+        """Their directory has failed."""
+        for topic_partition in topic_partitions:
+            partition = self._partitions.get(topic_partition)
+            if partition is not None:
+                partition.go_offline()

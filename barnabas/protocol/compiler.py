@@ -1,0 +1,73 @@
+"""Messages to bytes and back. A class is compiled once per version, on first use.
+
+`decode` and `encode` trust their own side: the version must be one that the class declares, which the caller has
+checked against the table of APIs. They trust nothing in the bytes: whatever a peer sends, the result is a message or a
+`WireError`, and no allocation exceeds what the bytes at hand can account for.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from barnabas.protocol.decoder_source import write_decoder
+from barnabas.protocol.encoder_source import write_encoder
+from barnabas.protocol.primitives import Buffer, SizedRecords, TrailingBytes
+from barnabas.protocol.schema import versions_of
+
+T = TypeVar("T")
+
+Decode: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
+"""(buf, pos) -> (message, position after it)"""
+
+Encode: TypeAlias = Callable[[Any, bytes], list[bytes | SizedRecords]]
+"""(message, bytes to put first) -> pieces"""
+
+
+def decode(cls: type[T], version: int, buf: Buffer, pos: int = 0) -> tuple[T, int]:
+    """Return the message that starts at `pos` and the position after it. Raises WireError.
+
+    A `Records` field holds a memoryview over `buf`, so that `buf` lives as long as the message.
+    """
+    return cast("tuple[T, int]", decoder(cls, version)(buf, pos))
+
+
+def decode_whole(cls: type[T], version: int, buf: Buffer, pos: int = 0) -> T:
+    """Return the message that fills the buffer from `pos` on. Raises WireError; TrailingBytes where it does not."""
+    decoded, end = decode(cls, version, buf, pos)
+    if end != len(buf):
+        raise TrailingBytes(f"{len(buf) - end} bytes behind {cls.__name__} v{version}")
+    return decoded
+
+
+def encode(message: object, version: int) -> bytes:
+    """Return the message as bytes; its record sets are copied. Raises UnrepresentableField and InvalidText.
+
+    A record set must be bytes here, not a stretch of a file.
+    """
+    parts = encode_parts(message, version)
+    return cast("bytes", parts[0]) if len(parts) == 1 else b"".join(cast("list[bytes]", parts))
+
+
+def encode_parts(message: object, version: int, *, first: bytes = b"") -> list[bytes | SizedRecords]:
+    """Return the message as pieces to be sent in order: each non-empty record set is an element of its own, not copied.
+
+    `first` stands in front of the message in the first piece. Raises UnrepresentableField and InvalidText.
+    """
+    return encoder(type(message), version)(message, first)
+
+
+def _decoder(cls: type[Any], version: int) -> Decode:
+    assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
+    return write_decoder(cls, version)
+
+
+def _encoder(cls: type[Any], version: int) -> Encode:
+    assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
+    return write_encoder(cls, version)
+
+
+decoder: Final = cast("Callable[[type[Any], int], Decode]", functools.cache(_decoder))
+"""The compiled decoder of a class and version."""
+
+encoder: Final = cast("Callable[[type[Any], int], Encode]", functools.cache(_encoder))
+"""The compiled encoder of a class and version."""

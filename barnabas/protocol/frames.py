@@ -1,0 +1,123 @@
+"""The headers in front of requests and responses, and the frame around them.
+
+A frame is an int32 size, then a header, then a message. Which header depends on the API and its version: flexible
+versions have request header 2 and response header 1 (KIP-482), others 1 and 0. Two exceptions: the response header of
+ApiVersions is always 0, because a client that sends a version too new must be able to read the refusal (KIP-511), and
+ControlledShutdown version 0 has request header 0, without a client id.
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final
+
+from barnabas.protocol.compiler import decode, encode, encode_parts
+from barnabas.protocol.ids import ApiKey
+from barnabas.protocol.messages import APIS
+from barnabas.protocol.primitives import (
+    I16,
+    I32,
+    Buffer,
+    NullableStr,
+    SizedRecords,
+    TruncatedMessage,
+    UnknownApiKey,
+)
+from barnabas.protocol.schema import NEVER, field, message
+
+SIZE_BYTES: Final = 4
+
+_KEY_AND_VERSION: Final = Struct(">hh")
+_SIZE: Final = Struct(">i")
+_FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
+    int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
+}
+
+
+@message(versions=(0, 2), flexible=2)
+class RequestHeader:
+    """Who asks for what: an API, its version, and the number that the response will carry.
+
+    The client id keeps its classic length in the flexible version, so that a broker can read the header of a version
+    that it does not know.
+    """
+
+    api_key: I16 = 0
+    api_version: I16 = 0
+    correlation_id: I32 = 0
+    client_id: NullableStr = field(default="", since=1, ignorable=True, compact=False)
+
+
+@message(versions=(0, 1), flexible=1)
+class ResponseHeader:
+    """Which request is answered."""
+
+    correlation_id: I32 = 0
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """Return the version of the request header for an API's version, also for versions not yet known. UnknownApiKey."""
+    if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        return 0
+    return 2 if version >= _first_flexible(api_key) else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """Return the version of the response header for an API's version. UnknownApiKey."""
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if version >= _first_flexible(api_key) else 0
+
+
+def decode_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:
+    """Return the header at `pos` and where the request starts. The API is known, its version need not be.
+
+    Raises WireError; UnknownApiKey where the key is not in the table.
+    """
+    if len(buf) - pos < _KEY_AND_VERSION.size:
+        raise TruncatedMessage("a request header ends early")
+    api_key, version = _KEY_AND_VERSION.unpack_from(buf, pos)
+    return decode(RequestHeader, request_header_version(api_key, version), buf, pos)
+
+
+def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return the header that goes in front of a request."""
+    header = RequestHeader(int(api_key), version, correlation_id, client_id)
+    return encode(header, request_header_version(api_key, version))
+
+
+def decode_response_header(api_key: int, version: int, buf: Buffer, pos: int = 0) -> tuple[int, int]:
+    """Return the correlation id of a response to that API's version and where the response starts. Raises WireError."""
+    header, pos = decode(ResponseHeader, response_header_version(api_key, version), buf, pos)
+    return header.correlation_id, pos
+
+
+def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    """Return the header that goes in front of a response."""
+    return encode(ResponseHeader(correlation_id), response_header_version(api_key, version))
+
+
+def frame_request(
+    api_key: int, version: int, *, correlation_id: int, client_id: str | None, request: object
+) -> list[bytes | SizedRecords]:
+    """Return a whole request frame, its size included, as pieces to be sent in order."""
+    return _framed(encode_request_header(api_key, version, correlation_id, client_id), request, version)
+
+
+def frame_response(api_key: int, version: int, *, correlation_id: int, response: object) -> list[bytes | SizedRecords]:
+    """Return a whole response frame, its size included, as pieces to be sent in order."""
+    return _framed(encode_response_header(api_key, version, correlation_id), response, version)
+
+
+def _framed(header: bytes, body: object, version: int) -> list[bytes | SizedRecords]:
+    parts = encode_parts(body, version, first=header)
+    head = parts[0]
+    assert isinstance(head, bytes)
+    parts[0] = _SIZE.pack(sum(map(len, parts))) + head
+    return parts
+
+
+def _first_flexible(api_key: int) -> int:
+    first = _FIRST_FLEXIBLE.get(api_key)
+    if first is None:
+        raise UnknownApiKey(f"API key {api_key}")
+    return first

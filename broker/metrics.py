@@ -1,0 +1,304 @@
+"""The metrics of one broker: plain counters on the hot path, made into Prometheus families only when somebody asks.
+
+A broker has its own `CollectorRegistry`; nothing is global. Names are those of Kafka's metrics as the jmx_exporter's
+`kafka-2_0_0.yml` writes them (`...PerSec` is `..._total`, times are milliseconds with a `quantile` label), so that
+dashboards made for Kafka find them; what Kafka has not begins with `barnabas_`.
+
+Times are counted in buckets four to the octave, so a quantile is right within an eighth. Quantiles look back over the
+last five to ten minutes, counts over the broker's life. Parts that own what is measured add a source, a function that
+gives families when asked.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import ApiKey
+from barnabas.runtime.clock import Clock
+
+Source = Callable[[], Iterable[Metric]]
+
+_QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+_WINDOW_MS: Final = 300_000
+_BUCKETS: Final = 160
+_GREATEST_US: Final = (1 << 41) - 1
+
+
+class TimeHistogram:
+    """How long something took, in microseconds."""
+
+    __slots__ = ("_earlier", "_recent", "count", "greatest_us", "sum_us")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_us = 0
+        self.greatest_us = 0
+        self._recent = [0] * _BUCKETS
+        self._earlier = [0] * _BUCKETS
+
+    def add(self, duration_us: int) -> None:
+        self.count += 1
+        self.sum_us += duration_us
+        if duration_us < 8:
+            self._recent[duration_us] += 1
+            return
+        self.greatest_us = max(self.greatest_us, duration_us)
+        octave = min(duration_us, _GREATEST_US).bit_length() - 3
+        self._recent[(octave << 2) + min(duration_us >> octave, 7)] += 1
+
+    def turn(self) -> None:
+        """Begin a new window of the quantiles; what was before the last one is forgotten."""
+        self._earlier, self._recent = self._recent, [0] * _BUCKETS
+
+    def quantiles_us(self, quantiles: Iterable[float]) -> list[float]:
+        """The durations below which these shares of the window's lie; 0 when there was none."""
+        buckets = [recent + earlier for recent, earlier in zip(self._recent, self._earlier, strict=True)]
+        total = sum(buckets)
+        return [_quantile(buckets, total, quantile) for quantile in quantiles]
+
+
+def _quantile(buckets: list[int], total: int, quantile: float) -> float:
+    if total == 0:
+        return 0.0
+    wanted = quantile * total
+    seen = 0
+    for index, count in enumerate(buckets):
+        seen += count
+        if seen >= wanted and count:
+            return _middle_us(index)
+    raise AssertionError("the buckets hold fewer than their total")
+
+
+def _middle_us(index: int) -> float:
+    """The middle of what a bucket stands for."""
+    if index < 8:
+        return float(index)
+    octave = (index >> 2) - 1
+    return ((4 + (index & 3)) << octave) + ((1 << octave) - 1) / 2
+
+
+class _ApiTimes:
+    """What one API's requests took."""
+
+    __slots__ = ("errors", "local", "queue", "remote", "send", "total", "versions")
+
+    def __init__(self) -> None:
+        self.queue = TimeHistogram()
+        self.local = TimeHistogram()
+        self.remote = TimeHistogram()
+        self.send = TimeHistogram()
+        self.total = TimeHistogram()
+        self.versions: dict[int, int] = {}
+        self.errors: dict[ErrorCode, int] = {}
+
+    def histograms(self) -> dict[str, TimeHistogram]:
+        """By the name that Kafka gives each."""
+        return {
+            "requestqueuetimems": self.queue,
+            "localtimems": self.local,
+            "remotetimems": self.remote,
+            "responsesendtimems": self.send,
+            "totaltimems": self.total,
+        }
+
+
+class TopicTraffic:
+    """What one topic's partitions on this broker took and gave. Whoever serves a request adds to the fields."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "messages_in",
+        "produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+
+
+_TRAFFIC_NAMES: Final = {
+    "messages_in": "messagesin",
+    "bytes_in": "bytesin",
+    "bytes_out": "bytesout",
+    "produce_requests": "totalproducerequests",
+    "fetch_requests": "totalfetchrequests",
+    "failed_produce_requests": "failedproducerequests",
+    "failed_fetch_requests": "failedfetchrequests",
+}
+
+_REQUEST_NAMES: Final = {key: "".join(word.capitalize() for word in key.name.split("_")) for key in ApiKey}
+
+
+class BrokerMetrics(Collector):
+    """See the module. Called on the event loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._clock = clock
+        self._apis: dict[int, _ApiTimes] = {}
+        self._topics: dict[str, TopicTraffic] = {}
+        self._gone_topics = TopicTraffic()
+        self._loop_lag = TimeHistogram()
+        self._refused_connections = 0
+        self._sources: list[Source] = []
+        self._window_began_ms = clock.monotonic_ms()
+        self.registry.register(self)
+
+    # Counting.
+
+    def request_done(
+        self, api_key: int, *, local_us: int, remote_us: int, queue_us: int = 0, send_us: int = 0, version: int = 0
+    ) -> None:
+        """One request was answered: it waited its turn, was worked on, waited for others, and was sent."""
+        times = self._apis.get(api_key)
+        if times is None:
+            times = self._apis[api_key] = _ApiTimes()
+        versions = times.versions
+        versions[version] = versions.get(version, 0) + 1
+        times.queue.add(queue_us)
+        times.local.add(local_us)
+        times.remote.add(remote_us)
+        times.send.add(send_us)
+        times.total.add(queue_us + local_us + remote_us + send_us)
+
+    def count_error(self, api_key: int, error: ErrorCode, count: int = 1) -> None:
+        """An answer bore this error, so many times."""
+        times = self._apis.get(api_key)
+        if times is None:
+            times = self._apis[api_key] = _ApiTimes()
+        times.errors[error] = times.errors.get(error, 0) + count
+
+    def topic(self, topic: str) -> TopicTraffic:
+        """The counters of a topic, made on first use."""
+        traffic = self._topics.get(topic)
+        if traffic is None:
+            traffic = self._topics[topic] = TopicTraffic()
+        return traffic
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is gone; what it added to the broker's totals stays."""
+        traffic = self._topics.pop(topic, None)
+        if traffic is not None:
+            for field in _TRAFFIC_NAMES:
+                setattr(self._gone_topics, field, getattr(self._gone_topics, field) + getattr(traffic, field))
+
+    def count_refused_connection(self) -> None:
+        """A connection was ended because of what its peer sent."""
+        self._refused_connections += 1
+
+    def observe_loop_lag(self, lag_us: int) -> None:
+        """The event loop came so much later than it should have."""
+        self._loop_lag.add(lag_us)
+
+    @property
+    def greatest_loop_lag_us(self) -> int:
+        """Of the broker's life."""
+        return self._loop_lag.greatest_us
+
+    def add_source(self, source: Source) -> None:
+        """Ask `source` for families each time the metrics are shown."""
+        self._sources.append(source)
+
+    # Showing.
+
+    def exposition(self) -> bytes:
+        """Everything as Prometheus text."""
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; called by the registry."""
+        self._maybe_turn_window()
+        yield from self._request_families()
+        yield from self._traffic_families()
+        yield _summary("barnabas_event_loop_lag_ms", "How late the event loop was", {}, self._loop_lag)
+        yield CounterMetricFamily(
+            "barnabas_refused_connections", "Connections ended for what the peer sent", self._refused_connections
+        )
+        for source in self._sources:
+            yield from source()
+
+    def _maybe_turn_window(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._window_began_ms < _WINDOW_MS:
+            return False
+        self._window_began_ms = now_ms
+        self._loop_lag.turn()
+        for times in self._apis.values():
+            for histogram in times.histograms().values():
+                histogram.turn()
+        return True
+
+    def _request_families(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("kafka_network_requestmetrics_requests", "Requests answered")
+        errors = CounterMetricFamily("kafka_network_requestmetrics_errors", "Errors answered")
+        times: dict[str, SummaryMetricFamily] = {}
+        for name, api in self._named_apis():
+            for version, count in sorted(api.versions.items()):
+                _add(requests, "_total", {"request": name, "version": str(version)}, count)
+            for error, count in sorted(api.errors.items()):
+                _add(errors, "_total", {"request": name, "error": error.name}, count)
+            for kind, histogram in api.histograms().items():
+                family = times.setdefault(
+                    kind, SummaryMetricFamily(f"kafka_network_requestmetrics_{kind}", "Milliseconds by request")
+                )
+                _add_histogram(family, {"request": name}, histogram)
+        yield requests
+        yield errors
+        yield from times.values()
+
+    def _named_apis(self) -> Iterator[tuple[str, _ApiTimes]]:
+        """The APIs by Kafka's names. No follower fetches from this version, so consumers' fetches are all fetches."""
+        for api_key in sorted(self._apis):
+            yield _REQUEST_NAMES[ApiKey(api_key)], self._apis[api_key]
+            if api_key == ApiKey.FETCH:
+                yield "FetchConsumer", self._apis[api_key]
+
+    def _traffic_families(self) -> Iterator[Metric]:
+        for field, name in _TRAFFIC_NAMES.items():
+            family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", "In all, and by topic")
+            counts = {topic: getattr(traffic, field) for topic, traffic in self._topics.items()}
+            _add(family, "_total", {}, sum(counts.values()) + getattr(self._gone_topics, field))
+            for topic, count in counts.items():
+                _add(family, "_total", {"topic": topic}, count)
+            yield family
+
+
+def gauge(name: str, documentation: str, value: float) -> Metric:
+    """A family of one gauge without labels, for a source."""
+    return GaugeMetricFamily(name, documentation, value)
+
+
+def counter(name: str, documentation: str, value: float) -> Metric:
+    """A family of one counter without labels, for a source; `_total` is added to its name."""
+    return CounterMetricFamily(name, documentation, value)
+
+
+def _add(family: Metric, suffix: str, labels: dict[str, str], value: float) -> None:
+    family.samples.append(Sample(family.name + suffix, labels, value))
+
+
+def _add_histogram(family: SummaryMetricFamily, labels: dict[str, str], histogram: TimeHistogram) -> None:
+    for quantile, duration_us in zip(_QUANTILES, histogram.quantiles_us(_QUANTILES), strict=True):
+        _add(family, "", labels | {"quantile": str(quantile)}, duration_us / 1000)
+    _add(family, "_count", labels, histogram.count)
+    _add(family, "_sum", labels, histogram.sum_us / 1000)
+
+
+def _summary(name: str, documentation: str, labels: dict[str, str], histogram: TimeHistogram) -> Metric:
+    family = SummaryMetricFamily(name, documentation)
+    _add_histogram(family, labels, histogram)
+    return family

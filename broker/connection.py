@@ -254,6 +254,7 @@ class ClientConnection:
             now_us = self._clock.monotonic_us()
             self._broker.metrics.request_done(
                 first.handler.key,
+                version=first.version,
                 local_us=first.ordered_us - first.started_us,
                 remote_us=now_us - first.ordered_us,
             )

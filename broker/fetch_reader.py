@@ -89,7 +89,7 @@ class FetchReader:
         topic_partition = wanted.topic_partition
         partition = self._broker.replicas.partition(topic_partition)
         if partition is None:
-            known = self._broker.metadata.contains(topic_partition)
+            known = self._broker.metadata.partition(topic_partition) is not None
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return PartitionRead(wanted, error)
         try:

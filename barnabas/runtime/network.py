@@ -126,10 +126,14 @@ class ConnectionGate:
 
 
 class Listener(Protocol):
-    """A bound address."""
+    """A bound address; peers that connect wait until it accepts."""
 
     @property
     def port(self) -> int: ...
+
+    def start(self, accept: Callable[[Connection], FrameSink]) -> None:
+        """Hand each connection to `accept`, which gives the sink of its frames."""
+        ...
 
     def close(self) -> None:
         """Accept no more; connections live on."""
@@ -142,8 +146,8 @@ class Network(Protocol):
     @property
     def traffic(self) -> TrafficCount: ...
 
-    async def listen(self, host: str, port: int, *, accept: Callable[[Connection], FrameSink]) -> Listener:
-        """Bind (port 0: any) and hand each connection to `accept`, which gives the sink of its frames.
+    async def listen(self, host: str, port: int) -> Listener:
+        """Bind an address; an empty host is every interface, port 0 any port.
 
         Raises:
             OSError: the address cannot be bound.

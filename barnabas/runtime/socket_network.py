@@ -35,17 +35,23 @@ def read_ahead(part: FileSlice) -> None:
 class SocketListener:
     """A bound socket and the task that accepts from it."""
 
-    def __init__(self, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+    def __init__(self, network: "SocketNetwork", sock: socket.socket) -> None:
+        self._network = network
         self._socket = sock
-        self._task = task
+        self._task: asyncio.Task[None] | None = None
         self._port: int = sock.getsockname()[1]
 
     @property
     def port(self) -> int:
         return self._port
 
+    def start(self, accept: Callable[[Connection], FrameSink]) -> None:
+        assert self._task is None, "a listener starts once"
+        self._task = self._network.accept_from(self._socket, accept)
+
     def close(self) -> None:
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
         self._socket.close()
 
 
@@ -80,7 +86,7 @@ class SocketNetwork:
     def connection_count(self) -> int:
         return len(self._connections)
 
-    async def listen(self, host: str, port: int, *, accept: Callable[[Connection], FrameSink]) -> SocketListener:
+    async def listen(self, host: str, port: int) -> SocketListener:
         loop = asyncio.get_running_loop()
         resolved = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = min(resolved, key=lambda entry: entry[0])
@@ -96,10 +102,13 @@ class SocketNetwork:
         except OSError:
             sock.close()
             raise
-        task = self._supervisor.spawn(self._accept_forever(sock, accept), name=f"listener {host}:{port}")
-        listener = SocketListener(sock, task)
+        listener = SocketListener(self, sock)
         self._listeners.append(listener)
         return listener
+
+    def accept_from(self, sock: socket.socket, accept: Callable[[Connection], FrameSink]) -> "asyncio.Task[None]":
+        """Accept until the task is cancelled."""
+        return self._supervisor.spawn(self._accept_forever(sock, accept), name=f"listener {sock.getsockname()}")
 
     async def _accept_forever(self, sock: socket.socket, accept: Callable[[Connection], FrameSink]) -> None:
         loop = asyncio.get_running_loop()

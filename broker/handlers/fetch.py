@@ -4,9 +4,10 @@ Behaviour: the answer leaves when `min_bytes` are there, a partition has an erro
 connection's next request starts after that, as in Kafka. Records are slices of segment files; they are never copied.
 A read_committed client gets nothing at or above the last stable offset, and the list of aborted transactions.
 
-Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation and the last stable offset (KIP-98), 5 the
-log start offset (KIP-107), 7 sessions (KIP-227), 9 the leader epoch that fences (KIP-320), 10 zstd (KIP-110), 11 the rack
-(KIP-392; the leader serves, no other replica is preferred), 12 the last fetched epoch and where logs diverge (KIP-595).
+Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation and the last stable offset (KIP-98),
+5 the log start offset (KIP-107), 7 sessions (KIP-227), 9 the leader epoch that fences (KIP-320), 10 zstd (KIP-110),
+11 the rack (KIP-392; the leader serves, no other replica is preferred), 12 the last fetched epoch and where logs
+diverge (KIP-595).
 
 Versions 0 to 3 cannot carry format 2 and are answered UNSUPPORTED_VERSION for a partition that has records. A request
 of a follower that is not in the assignment is answered without records, as in Kafka.
@@ -158,7 +159,7 @@ class _Fetch:
         plan = self._plan
         session = plan.session
         topics: list[FetchableTopicResponse] = []
-        bytes_out = self._context.broker.metrics.bytes_out
+        metrics = self._context.broker.metrics
         for read in self._reads:
             wanted = read.wanted
             if session is not None and not _belongs_in_answer(read, plan):
@@ -167,8 +168,12 @@ class _Fetch:
             if not topics or topics[-1].topic != topic:
                 topics.append(FetchableTopicResponse(topic=topic))
             topics[-1].partition_responses.append(_answer_of(read))
-            if read.records is not None:
-                bytes_out(topic, read.records.size)
+            if read.error is ErrorCode.NONE:
+                traffic = metrics.topic(topic)
+                traffic.fetch_requests += 1
+                traffic.bytes_out += read.size_bytes
+            else:
+                metrics.count_error(messages.API.key, read.error)
         return FetchResponse(session_id=plan.session_id, responses=topics)
 
 

@@ -114,7 +114,7 @@ class _Produce:
     def _check(self, topic: str, data: PartitionProduceData) -> memoryview | None:
         """What Kafka checks before it looks for the log: known topic, format, acks, internal topics."""
         broker = self._context.broker
-        if not broker.metadata.contains(TopicPartition(topic, data.partition_index)):
+        if broker.metadata.partition(TopicPartition(topic, data.partition_index)) is None:
             raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         records = data.records
         version = self._context.version
@@ -138,7 +138,10 @@ class _Produce:
         answer.base_offset = info.first_offset
         answer.log_append_time_ms = info.log_append_time_ms
         answer.log_start_offset = info.log_start_offset
-        self._context.broker.metrics.records_in(partition.topic_partition.topic, info.size_bytes)
+        traffic = self._context.broker.metrics.topic(partition.topic_partition.topic)
+        traffic.produce_requests += 1
+        traffic.bytes_in += info.size_bytes
+        traffic.messages_in += info.last_offset - info.first_offset + 1
         future = partition.when_acknowledged(info, acks=self._acks)
         if future is not None:
             self._pending.append((future, answer))

@@ -88,7 +88,8 @@ async def open_side() -> AsyncIterator[Callable[..., object]]:
             receive_budget_bytes=budget,
         )
         side = Side(network)
-        side.listener = await network.listen("127.0.0.1", 0, accept=side.accept)
+        side.listener = await network.listen("127.0.0.1", 0)
+        side.listener.start(side.accept)
         sides.append(side)
         return side
 
@@ -251,4 +252,4 @@ async def test_an_address_in_use_cannot_be_bound(open_side) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OSError, match="in use"):
-            await side.network.listen("127.0.0.1", taken.getsockname()[1], accept=side.accept)
+            await side.network.listen("127.0.0.1", taken.getsockname()[1])

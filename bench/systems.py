@@ -1,0 +1,102 @@
+"""The systems that are measured: how each is started, what its broker processes are, how their CPU time is read."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from barnabas.launcher.cluster import LocalCluster
+
+TOPIC = "t"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A running broker with the topic `t`."""
+
+    name: str
+    port: int
+    pids: tuple[int, ...]
+    metrics_port: int | None = None
+
+    def cpu_seconds(self) -> float:
+        """Of the broker and its children so far."""
+        total = 0.0
+        for pid in self.pids:
+            process = psutil.Process(pid)
+            for member in (process, *process.children(recursive=True)):
+                times = member.cpu_times()
+                total += times.user + times.system
+        return total
+
+    def pss_bytes(self) -> int:
+        """Memory of the broker and its children, shared pages counted by their share."""
+        total = 0
+        for pid in self.pids:
+            process = psutil.Process(pid)
+            total += sum(member.memory_full_info().pss for member in (process, *process.children(recursive=True)))
+        return total
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+            return
+        if process.poll() is not None:
+            raise RuntimeError(f"the prototype ended with {process.returncode}")
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+@contextlib.contextmanager
+def prototype(script: Path, *, partitions: int, cpu: int | None) -> Iterator[System]:
+    """The throw-away data path that the design was measured with."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen([sys.executable, str(script.resolve()), str(port), str(partitions)], cwd=directory)
+        try:
+            _wait_for(port, process)
+            if cpu is not None:
+                os.sched_setaffinity(process.pid, {cpu})
+            yield System("prototype", port, (process.pid,))
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def barnabas(*, partitions: int, cpu: int | None) -> Iterator[System]:
+    """One broker as `barnabas up` starts it, with the topic made."""
+    metrics_port = free_port()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        LocalCluster(
+            Path(directory),
+            brokers=1,
+            port=free_port(),
+            zookeeper_port=free_port(),
+            overrides={"barnabas.metrics.port": str(metrics_port)},
+        ) as cluster,
+    ):
+        broker = cluster.brokers()[0]
+        command = [sys.executable, "-m", "barnabas.admin.main", "--bootstrap-server", f"127.0.0.1:{broker.port}"]
+        subprocess.run([*command, "topics", "create", TOPIC, "--partitions", str(partitions)], check=True, stdout=2)
+        if cpu is not None:
+            for thread in psutil.Process(broker.pid).threads():
+                os.sched_setaffinity(thread.id, {cpu})
+        yield System("barnabas", broker.port, (broker.pid,), metrics_port)

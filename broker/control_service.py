@@ -1,0 +1,101 @@
+"""What this broker does when its controller speaks: the receiving end of LeaderAndIsr, StopReplica, UpdateMetadata.
+
+Commands come one at a time, in the order in which the controller sent them. Each is held against the controller's
+epoch and this broker's own epoch before anything is touched.
+"""
+
+import logging
+from collections.abc import Callable
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerEpoch, ControllerEpoch, TopicPartition
+from broker.metadata_view import MetadataView
+from broker.topic_configs import TopicConfigs, TopicSettings
+from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.fencing import decide_fence
+from replication.replicas import ReplicaAssignment, Replicas
+
+log = logging.getLogger(__name__)
+
+
+class ControlService:
+    """Implements `controller.commands.ControlHandler`."""
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataView,
+        replicas: Replicas,
+        topic_configs: TopicConfigs,
+        broker_epoch: Callable[[], BrokerEpoch],
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._topic_configs = topic_configs
+        self._broker_epoch = broker_epoch
+        self._controller_epoch = ControllerEpoch(0)
+
+    async def on_leader_and_isr(self, command: LeaderAndIsr) -> CommandResult:
+        """Make the replicas of this broker what the controller decided; the epochs of partitions fence each."""
+        error = self._fence(command)
+        if error is not ErrorCode.NONE:
+            return CommandResult(error)
+        settings: dict[str, TopicSettings] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for partition in command.partitions:
+            if partition.topic not in settings:
+                settings[partition.topic] = await self._topic_configs.settings(partition.topic)
+            topic = settings[partition.topic]
+            error = await self._replicas.assign(
+                ReplicaAssignment(
+                    topic_partition=partition.topic_partition,
+                    leader_id=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    isr=partition.isr,
+                    replicas=partition.replicas,
+                    zk_version=partition.zk_version,
+                    is_new=partition.is_new,
+                    min_in_sync_replicas=topic.min_insync_replicas,
+                    log_config=topic.log,
+                )
+            )
+            if error is not ErrorCode.NONE:
+                errors[partition.topic_partition] = error
+        return CommandResult(partition_errors=errors)
+
+    async def on_stop_replica(self, command: StopReplica) -> CommandResult:
+        """Stop serving replicas, and remove the logs of those that are deleted."""
+        error = self._fence(command)
+        if error is not ErrorCode.NONE:
+            return CommandResult(error)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for partition in command.partitions:
+            error = await self._replicas.stop(
+                partition.topic_partition, leader_epoch=partition.leader_epoch, delete=partition.delete
+            )
+            if error is not ErrorCode.NONE:
+                errors[partition.topic_partition] = error
+        return CommandResult(partition_errors=errors)
+
+    async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult:
+        """Change what clients are told of the cluster."""
+        error = self._fence(command)
+        if error is ErrorCode.NONE:
+            error = self._metadata.apply(command)
+        return CommandResult(error)
+
+    def _fence(self, command: Command) -> ErrorCode:
+        error = decide_fence(
+            known_controller_epoch=self._controller_epoch, own_broker_epoch=self._broker_epoch(), command=command
+        )
+        if error is ErrorCode.NONE:
+            self._controller_epoch = command.controller_epoch
+        else:
+            log.warning(
+                "controller %d epoch %d: %s refused with %s",
+                command.controller_id,
+                command.controller_epoch,
+                type(command).__name__,
+                error.name,
+            )
+        return error

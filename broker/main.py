@@ -1,0 +1,145 @@
+"""The process of one broker: configuration, logs, signals, the loop, and the ends of the process.
+
+Exit status: 0 after a stop that was asked for, 1 when the start failed (configuration, a taken address, a broker id
+that is in use, no ZooKeeper), 70 when a task that owns state failed or the loop hung.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import random
+import resource
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import uvloop
+
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.offload import SystemOffload
+from barnabas.runtime.tasks import LoopMonitor, Supervisor, Watchdog
+from broker.config import BrokerConfig, parse_properties, resolve_broker_config
+from broker.config_keys.key import ConfigError
+from broker.serve import Broker, Ports, StartFailed, serve
+from broker.system_ports import open_network, open_zookeeper
+
+log = logging.getLogger("broker")
+
+EXIT_START_FAILED: Final = 1
+EXIT_FATAL: Final = 70
+
+
+def run(config_file: str, overrides: Mapping[str, str]) -> int:
+    """Run a broker until it is told to stop; the process's exit status."""
+    if not __debug__:
+        sys.stderr.write("python -O switches assertions off, which guard the data: start without it\n")
+        return EXIT_START_FAILED
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    )
+    # kazoo reports each attempt to connect; the session says what matters.
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        config = read_config(config_file, overrides)
+    except (OSError, ConfigError) as error:
+        log.critical("cannot start: %s", error)
+        return EXIT_START_FAILED
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    raise_descriptor_limit()
+    return uvloop.run(_run(config))
+
+
+def read_config(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
+    """The configuration of a properties file with overrides on top."""
+    with open(path, "rb") as file:
+        given = parse_properties(file.read())
+    given.update(overrides)
+    return resolve_broker_config(given)
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many file descriptors as the system gives: segments and connections need them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def end_process(what: str, error: BaseException | None) -> None:
+    """State is no longer kept true: end at once, without touching anything more."""
+    log.critical("%s failed: ending the process", what, exc_info=error)
+    logging.shutdown()
+    os._exit(EXIT_FATAL)
+
+
+async def _run(config: BrokerConfig) -> int:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(
+        lambda _, context: end_process(str(context.get("message", "the event loop")), context.get("exception"))
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    supervisor = Supervisor(end_process)
+    offload = SystemOffload()
+    ports = Ports(
+        clock=SystemClock(),
+        disk=SystemDisk(),
+        offload=offload,
+        supervisor=supervisor,
+        random=random.Random(),
+        open_network=open_network,
+        open_zookeeper=open_zookeeper,
+    )
+    starting = asyncio.ensure_future(serve(ports, config))
+    asked = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        log.info("stopped before the start was complete")
+        return 0
+    try:
+        broker = starting.result()
+    except StartFailed as error:
+        log.critical("cannot start: %s", error)
+        asked.cancel()
+        await supervisor.stop()
+        return EXIT_START_FAILED
+    watchdog = _watch(supervisor, broker, limit_ms=config.zookeeper_session_timeout_ms)
+    gc.collect()
+    gc.freeze()
+    await asked
+    log.info("[KafkaServer id=%d] stopping", broker.broker_id)
+    watchdog.stop()
+    await broker.stop()
+    await supervisor.stop()
+    offload.close()
+    log.info("[KafkaServer id=%d] stopped", broker.broker_id)
+    return 0
+
+
+def _watch(supervisor: Supervisor, broker: Broker, *, limit_ms: int) -> Watchdog:
+    monitor = LoopMonitor(broker.services.metrics.observe_loop_lag)
+    supervisor.spawn(monitor.run(), name="loop monitor")
+    watchdog = Watchdog(monitor, lambda: os._exit(EXIT_FATAL), limit_ms=limit_ms)
+    watchdog.start()
+    return watchdog
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m broker.main FILE [key=value ...]`; `barnabas broker` is the same with options."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or not all("=" in text for text in given[1:]):
+        sys.stderr.write("usage: python -m broker.main FILE [key=value ...]\n")
+        return 2
+    return run(given[0], dict(text.split("=", 1) for text in given[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

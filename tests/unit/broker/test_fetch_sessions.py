@@ -1,0 +1,144 @@
+"""The rules of KIP-227: who gets a session, what an epoch must be, who makes room."""
+
+import random
+
+import pytest
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
+from tests.support.clock import ManualClock
+
+
+def wanted(*numbers: int, offset: int = 0) -> list[WantedPartition]:
+    return [WantedPartition(TopicPartition("t", number), fetch_offset=offset, max_bytes=100) for number in numbers]
+
+
+class Client:
+    """Sends what a client of one cache sends."""
+
+    def __init__(self, sessions: FetchSessions) -> None:
+        self.sessions = sessions
+
+    def fetch(
+        self,
+        session_id: int,
+        epoch: int,
+        partitions: list[WantedPartition],
+        forgotten: tuple[int, ...] = (),
+        *,
+        follower: bool = False,
+    ) -> FetchPlan:
+        return self.sessions.plan(
+            session_id=session_id,
+            session_epoch=epoch,
+            wanted=partitions,
+            forgotten=[TopicPartition("t", number) for number in forgotten],
+            is_follower=follower,
+        )
+
+    def begin(self, *numbers: int, follower: bool = False) -> FetchPlan:
+        return self.fetch(0, INITIAL_EPOCH, wanted(*numbers), follower=follower)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def client(clock: ManualClock) -> Client:
+    return Client(FetchSessions(max_slots=2, clock=clock, rng=random.Random(1)))
+
+
+def test_a_first_fetch_opens_a_session_and_the_next_names_only_what_changed(client: Client) -> None:
+    first = client.begin(0, 1)
+    assert first.session_id > 0
+    assert not first.is_incremental
+    second = client.fetch(first.session_id, 1, wanted(1, offset=5))
+    assert second.is_incremental
+    assert second.session is first.session
+    assert [partition.fetch_offset for partition in second.session.partitions.values()] == [0, 5]
+
+
+def test_an_unknown_session_and_a_wrong_epoch_are_told_apart(client: Client) -> None:
+    session_id = client.begin(0).session_id
+    assert client.fetch(session_id + 1, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(session_id, 2, []).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert client.fetch(session_id, 1, []).error is ErrorCode.NONE
+
+
+def test_the_epoch_wraps_to_one(client: Client) -> None:
+    plan = client.begin(0)
+    assert plan.session is not None
+    plan.session.epoch = 2**31 - 1
+    assert client.fetch(plan.session_id, 2**31 - 1, []).error is ErrorCode.NONE
+    assert plan.session.epoch == 1
+
+
+def test_the_final_epoch_closes_the_session(client: Client) -> None:
+    session_id = client.begin(0).session_id
+    assert client.fetch(session_id, FINAL_EPOCH, wanted(0)).session is None
+    assert client.fetch(session_id, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.sessions.cached_partitions == 0
+
+
+def test_a_session_that_forgot_everything_is_closed(client: Client) -> None:
+    session_id = client.begin(0, 1).session_id
+    assert client.fetch(session_id, 1, [], (0, 1)).session is None
+    assert len(client.sessions) == 0
+
+
+def test_a_change_wakes_the_parked_request_and_makes_the_partition_dirty(client: Client) -> None:
+    session = client.begin(0, 1).session
+    assert session is not None
+    session.dirty.clear()
+    heard: list[TopicPartition] = []
+    session.wake_by(heard.append)
+    session.partition_changed(TopicPartition("t", 1))
+    session.partition_changed(TopicPartition("t", 9))
+    assert heard == [TopicPartition("t", 1)]
+    assert list(session.dirty) == [TopicPartition("t", 1)]
+
+
+def test_forgetting_a_partition_stops_watching_it(client: Client) -> None:
+    session = client.begin(0, 1).session
+    assert session is not None
+    stopped: list[int] = []
+    session.unwatch[TopicPartition("t", 0)] = lambda: stopped.append(0)
+    client.fetch(session.session_id, 1, [], (0,))
+    assert stopped == [0]
+
+
+def test_a_full_cache_serves_newcomers_without_a_session(client: Client) -> None:
+    client.begin(0)
+    client.begin(1)
+    assert client.begin(2).session is None
+
+
+def test_a_session_that_rested_two_minutes_gives_way(client: Client, clock: ManualClock) -> None:
+    oldest = client.begin(0).session_id
+    client.begin(1)
+    clock.advance(120_001)
+    assert client.begin(2).session is not None
+    assert client.fetch(oldest, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_old_small_session_gives_way_to_a_larger_one_only(client: Client, clock: ManualClock) -> None:
+    first, second = client.begin(0, 1, 2), client.begin(3, 4)
+    for epoch in (1, 2):
+        clock.advance(60_001)
+        client.fetch(first.session_id, epoch, [])
+        client.fetch(second.session_id, epoch, [])
+    assert client.begin(5).session is None
+    assert client.begin(5, 6, 7).session is not None
+    assert client.fetch(second.session_id, 3, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(first.session_id, 3, []).error is ErrorCode.NONE
+
+
+def test_a_follower_displaces_a_young_client_but_a_client_no_follower(client: Client) -> None:
+    client.begin(0)
+    client.begin(1)
+    assert client.begin(2, follower=True).session is not None
+    assert client.begin(3, follower=True).session is not None
+    assert client.begin(4, 5, 6).session is None

@@ -3,15 +3,14 @@
 The fields are those that Kafka 2.7 gives its APIs 4, 5 and 6 in their newest versions, so that the same values can
 travel in Kafka's own encoding as well as over gRPC. Every command carries the controller's epoch and the epoch of the
 broker that it is meant for (the czxid of its znode); the receiver compares both (`controller.fencing`) and answers with
-an error code. One message holds at most `MAX_PARTITIONS_PER_COMMAND` partitions; a greater one travels as several
-(`split`).
+an error code. One message holds at most `MAX_PARTITIONS_PER_COMMAND` partitions; a greater one travels as several.
 
 Lists of broker ids keep the order of the assignment: the first replica is the preferred leader.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
@@ -139,7 +138,6 @@ class UpdateMetadata:
 
 
 Command = LeaderAndIsr | StopReplica | UpdateMetadata
-CommandT = TypeVar("CommandT", LeaderAndIsr, StopReplica, UpdateMetadata)
 
 
 @dataclass(slots=True)
@@ -169,10 +167,22 @@ class ControlHandler(Protocol):
     async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult: ...
 
 
-def split(command: CommandT, limit: int = MAX_PARTITIONS_PER_COMMAND) -> Iterator[CommandT]:
-    """The command as messages of at most `limit` partitions, in order; one message when it names no partition."""
-    if len(command.partitions) <= limit:
-        yield command
-        return
-    for start in range(0, len(command.partitions), limit):
-        yield replace(command, partitions=command.partitions[start : start + limit])
+AnswerListener = Callable[[Command, CommandResult], None]
+
+
+class ControlChannel(Protocol):
+    """The way to one registration of a broker. What is sent arrives in order, or was superseded by what came later."""
+
+    def send(self, command: Command) -> None:
+        """Queue a command; it is tried until the broker answers or the channel is closed."""
+        ...
+
+    def close(self) -> None:
+        """Drop what waits; no answer is heard from now on."""
+        ...
+
+
+class OpenChannel(Protocol):
+    """Opens a channel to the control server at `endpoint`, "host:port"."""
+
+    def __call__(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> ControlChannel: ...

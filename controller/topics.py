@@ -8,6 +8,7 @@ same one. Looking at ZooKeeper, configuration values and policies are the caller
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -163,11 +164,7 @@ def growth_ops(
     """The write that adds partitions to topic `name`, whose znode was read as `present` at `version`."""
     assert not set(added) & set(present.partitions)
     replicas = {number: tuple(ids) for number, ids in added.items()}
-    grown = TopicAssignment(
-        partitions={**present.partitions, **replicas},
-        adding_replicas=present.adding_replicas,
-        removing_replicas=present.removing_replicas,
-    )
+    grown = replace(present, partitions={**present.partitions, **replicas})
     return [Set(paths.topic(name), grown.encode(), version)]
 
 

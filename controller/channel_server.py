@@ -1,0 +1,121 @@
+"""The control channel over gRPC, the broker's side.
+
+Several controllers may have streams open, an old one that does not know yet that it was replaced among them; their
+commands reach the handler one at a time, each stream's in its order. Nothing is checked here: the handler compares
+epochs and answers with error codes.
+
+One task of the supervisor hands the commands to the handler, so that an exception there is fatal for the broker and
+is not answered as if it were the peer's.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import AsyncIterator
+from typing import Final
+
+import grpc
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.tasks import Supervisor
+from controller.channel import OPTIONS
+from controller.channel_messages import command_from_wire, result_to_wire
+from controller.commands import Command, CommandResult, ControlHandler, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.control_pb2 import Answer
+from controller.control_pb2 import Command as CommandMessage
+from controller.control_pb2_grpc import BrokerControlServicer, add_BrokerControlServicer_to_server
+
+log = logging.getLogger(__name__)
+
+_MAX_WAITING: Final = 16
+_Order = tuple[Command, "asyncio.Future[CommandResult]"]
+
+
+class ControlServer:
+    """Hears controllers at `host`:`port`; port 0 takes a free one, which `port` then tells."""
+
+    def __init__(self, handler: ControlHandler, host: str, port: int, supervisor: Supervisor) -> None:
+        self._handler = handler
+        self._host = host
+        self._port = port
+        self._supervisor = supervisor
+        self._orders: asyncio.Queue[_Order] = asyncio.Queue(_MAX_WAITING)
+        self._server: grpc.aio.Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens, after `start`."""
+        return self._port
+
+    @property
+    def endpoint(self) -> str:
+        """The "host:port" for the broker's znode."""
+        return _join(self._host, self._port)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        server = grpc.aio.server(options=OPTIONS)
+        add_BrokerControlServicer_to_server(_Servicer(self._orders), server)
+        try:
+            self._port = server.add_insecure_port(_join(self._host, self._port))
+        except RuntimeError as error:
+            await server.stop(None)
+            raise OSError(errno.EADDRINUSE, f"the control server cannot listen at {self.endpoint}") from error
+        self._server = server
+        self._task = self._supervisor.spawn(self._obey(), name="control server")
+        await server.start()
+        log.info("control server listens at %s", self.endpoint)
+
+    async def stop(self) -> None:
+        """Cut all streams; the command that is being obeyed is not waited for."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    async def _obey(self) -> None:
+        while True:
+            command, answer = await self._orders.get()
+            result = await self._hand_over(command)
+            if not answer.done():
+                answer.set_result(result)
+
+    async def _hand_over(self, command: Command) -> CommandResult:
+        match command:
+            case LeaderAndIsr():
+                return await self._handler.on_leader_and_isr(command)
+            case StopReplica():
+                return await self._handler.on_stop_replica(command)
+            case UpdateMetadata():
+                return await self._handler.on_update_metadata(command)
+
+
+class _Servicer(BrokerControlServicer):
+    """gRPC's entry: one call of `Obey` is one stream."""
+
+    def __init__(self, orders: "asyncio.Queue[_Order]") -> None:
+        self._orders = orders
+
+    async def Obey(  # noqa: N802 - the name in control.proto
+        self,
+        request_iterator: AsyncIterator[CommandMessage],
+        context: object,  # noqa: ARG002
+    ) -> AsyncIterator[Answer]:
+        async for message in request_iterator:
+            command = command_from_wire(message)
+            if command is None:
+                yield result_to_wire(message.sequence, CommandResult(ErrorCode.UNSUPPORTED_VERSION))
+                continue
+            answer: asyncio.Future[CommandResult] = asyncio.get_running_loop().create_future()
+            await self._orders.put((command, answer))
+            yield result_to_wire(message.sequence, await answer)
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

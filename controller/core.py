@@ -1,0 +1,200 @@
+"""The controller's decisions: events in, actions out.  [P]
+
+One event is handled at a time. `handle` returns the first batch of actions; while `is_busy`, the driver performs the
+batch and hands back a `Settled` with the replies to its questions (none is also an answer), and gets the next batch.
+Nothing here waits, reads a clock or touches the world, so a term in office can be replayed from its events.
+
+A failed check of /controller_epoch ends the term whatever was under way: the last batch is a single `StepDown`, and the
+core must not be used again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId, TopicPartition
+from controller import brokers, deletion
+from controller.actions import Action, Report, StepDown
+from controller.commands import LeaderAndIsr, StopReplica
+from controller.events import (
+    BrokersRead,
+    ClusterRead,
+    CommandAnswered,
+    DeletionsRead,
+    Event,
+    Refused,
+    Reply,
+    Settled,
+    Stimulus,
+    TopicNamesRead,
+    TopicZnodeRead,
+)
+from controller.office import LeaveOffice, Office, Procedure, Settings, batches
+from controller.partitions import check_state, settle
+from controller.state import ClusterState, StateRead, Term, TopicRead
+from controller.topic_znodes import acceptable, on_names, on_znode
+
+
+class Core:
+    """One term in office."""
+
+    def __init__(self, term: Term, settings: Settings) -> None:
+        self._office = Office.open(term, settings)
+        self._procedure: Procedure[None] | None = None
+        self._event_name = ""
+        self._started_ms = 0
+        self._has_loaded = False
+
+    @property
+    def state(self) -> ClusterState:
+        return self._office.state
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the event under way wants a `Settled` before another event may come."""
+        return self._procedure is not None
+
+    def handle(self, event: Event, now_ms: int) -> list[Action]:
+        """Take an event; the actions are to be performed in their order."""
+        try:
+            if isinstance(event, Settled):
+                assert self._procedure is not None, "replies without a question"
+                _check_fence(event.replies)
+                return self._procedure.send(event.replies)
+            assert self._procedure is None, "an event while another is under way"
+            self._procedure = self._begin(event)
+            self._event_name, self._started_ms = type(event).__name__, now_ms
+            self._office.changes = 0
+            return next(self._procedure)
+        except StopIteration:
+            self._procedure = None
+            return self._conclude(now_ms)
+        except LeaveOffice as reason:
+            self._procedure = None
+            return [StepDown(str(reason))]
+
+    def _conclude(self, now_ms: int) -> list[Action]:
+        actions = self._office.flush()
+        if self._office.changes:
+            took_ms = now_ms - self._started_ms
+            actions.append(Report(f"{self._event_name}: {self._office.changes} leaderships written in {took_ms} ms"))
+        return actions
+
+    def _begin(self, event: Stimulus) -> Procedure[None]:
+        office = self._office
+        match event:
+            case ClusterRead() if not self._has_loaded:
+                self._has_loaded = True
+                return take_over(office, event)
+            case ClusterRead():
+                return catch_up(office, event)
+            case BrokersRead():
+                return brokers.on_brokers(office, event.brokers)
+            case TopicNamesRead():
+                return on_names(office, event.names, event.unknown)
+            case TopicZnodeRead():
+                return on_znode(office, event.name, event.read)
+            case DeletionsRead():
+                return deletion.request(office, event.names)
+            case CommandAnswered():
+                return on_answer(office, event)
+            case _:
+                assert_never(event)
+
+
+def _check_fence(replies: Iterable[Reply]) -> None:
+    """Every write begins with the check of /controller_epoch; a refusal there means that there is a later epoch."""
+    for reply in replies:
+        if isinstance(reply, Refused) and reply.error.index == 0:
+            raise LeaveOffice("another controller was elected: /controller_epoch has moved")
+
+
+def take_over(office: Office, read: ClusterRead) -> Procedure[None]:
+    """Learn the cluster, make every broker known to every broker, and bring all partitions to their leadership."""
+    yield from brokers.welcome(office, read.brokers)
+    yield from _load(office, read.topics, read.states)
+    office.state.deletions.update((name, None) for name in read.deletions if _is_deletable(office, name))
+    every = list(office.state.all_partitions())
+    yield from settle(office, every, tell=read.brokers.keys(), reason="takeover")
+    for name in list(office.state.deletions):
+        yield from deletion.start(office, name)
+    yield from deletion.request(office, [name for name in read.deletions if not _is_deletable(office, name)])
+
+
+def _is_deletable(office: Office, name: str) -> bool:
+    return office.settings.delete_topic_enable and name in office.state.topics
+
+
+def _load(
+    office: Office, topics: Mapping[str, TopicRead], states: Mapping[TopicPartition, StateRead]
+) -> Procedure[None]:
+    for names in batches(topics):
+        reports: list[Action] = []
+        for name in names:
+            accepted, found = acceptable(office, name, topics[name])
+            reports += found
+            for at in office.state.apply_topic(name, accepted):
+                if at in states:
+                    check_state(office, at, states[at])
+                    office.state.apply_state(at, states[at])
+        yield reports
+
+
+def catch_up(office: Office, read: ClusterRead) -> Procedure[None]:
+    """After a lost connection: find what changed meanwhile, and what was written without our knowing."""
+    state = office.state
+    moved = []
+    for at, state_read in read.states.items():
+        partition = state.partition(at)
+        if partition is None or (partition.version, partition.leadership) == (
+            state_read.version,
+            state_read.leadership,
+        ):
+            continue
+        check_state(office, at, state_read)
+        if at.topic not in state.deletions:
+            state.apply_state(at, state_read)
+            moved.append(at)
+    yield from brokers.on_brokers(office, read.brokers)
+    unknown = {name: topic for name, topic in read.topics.items() if name not in state.topics}
+    yield from on_names(office, frozenset(read.topics), unknown)
+    for name, topic in read.topics.items():
+        if state.topics[name].version != topic.version:
+            yield from on_znode(office, name, topic)
+    yield from deletion.request(office, read.deletions)
+    yield from settle(office, moved, tell=state.brokers.keys(), reason="reconnected")
+
+
+def on_answer(office: Office, event: CommandAnswered) -> Procedure[None]:
+    """A broker answered; what it says counts only if it is still the broker that was asked."""
+    registered = office.state.brokers.get(event.broker)
+    if registered is None or registered.epoch != event.broker_epoch:
+        return
+    if event.result.error_code is ErrorCode.STALE_CONTROLLER_EPOCH:
+        raise LeaveOffice(f"broker {event.broker} obeys a later controller")
+    if event.result.error_code is ErrorCode.STALE_BROKER_EPOCH:
+        yield [Report(f"broker {event.broker} registered anew, which is not known here yet")]
+        return
+    if isinstance(event.command, StopReplica):
+        yield from deletion.on_answer(office, event.broker, event.command, event.result)
+    elif isinstance(event.command, LeaderAndIsr):
+        yield from _on_failed_replicas(office, event.broker, event.command, event)
+
+
+def _on_failed_replicas(
+    office: Office, broker: BrokerId, command: LeaderAndIsr, event: CommandAnswered
+) -> Procedure[None]:
+    """A replica whose log directory is offline is as good as gone, until its broker starts anew."""
+    failed = [
+        entry.topic_partition
+        for entry in command.partitions
+        if event.result.of(entry.topic_partition) is ErrorCode.KAFKA_STORAGE_ERROR
+        and office.state.partition(entry.topic_partition) is not None
+        and office.state.is_replica_live(entry.topic_partition, broker)
+    ]
+    if not failed:
+        return
+    yield [Report(f"broker {broker} has no disk for {', '.join(map(str, failed))}", severe=True)]
+    for at in failed:
+        office.state.apply_replica_failed(at, broker)
+    yield from settle(office, failed, tell=(), reason=f"directory of broker {broker} failed")

@@ -1,0 +1,224 @@
+"""What the controller knows of the cluster, and which moves of partitions and replicas are legal.  [P]
+
+Everything here is a copy of what stands in ZooKeeper, plus the phase that each partition and replica is in. It changes
+only by the methods below, after a write was confirmed or something was read. Invariants: a partition ONLINE has a
+leader, a partition OFFLINE has none but had one, a partition NEW has no state znode yet.
+
+`partitions_on` is an index by broker, so that a broker that goes costs what it held and not the whole cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from barnabas.protocol.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from controller.commands import LiveBroker
+from zk_schema.payloads import PartitionState
+
+
+class PartitionPhase(Enum):
+    """Where a partition stands in its life."""
+
+    NON_EXISTENT = "non-existent"
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+
+
+class ReplicaPhase(Enum):
+    """Where one replica of a partition stands in its life."""
+
+    NON_EXISTENT = "non-existent"
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+    DELETION_STARTED = "deletion started"
+    DELETION_SUCCESSFUL = "deletion successful"
+    DELETION_INELIGIBLE = "deletion ineligible"
+
+
+PARTITION_MOVES: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
+    PartitionPhase.NEW: frozenset({PartitionPhase.NON_EXISTENT}),
+    PartitionPhase.ONLINE: frozenset({PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE}),
+    PartitionPhase.OFFLINE: frozenset({PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE}),
+    PartitionPhase.NON_EXISTENT: frozenset({PartitionPhase.OFFLINE}),
+}
+"""To each phase, the phases from which a partition may come."""
+
+_SERVING: Final = frozenset(
+    {ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_INELIGIBLE}
+)
+
+REPLICA_MOVES: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
+    ReplicaPhase.NEW: frozenset({ReplicaPhase.NON_EXISTENT}),
+    ReplicaPhase.ONLINE: _SERVING,
+    ReplicaPhase.OFFLINE: _SERVING,
+    ReplicaPhase.DELETION_STARTED: frozenset({ReplicaPhase.OFFLINE}),
+    ReplicaPhase.DELETION_SUCCESSFUL: frozenset({ReplicaPhase.DELETION_STARTED}),
+    ReplicaPhase.DELETION_INELIGIBLE: frozenset({ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED}),
+    ReplicaPhase.NON_EXISTENT: frozenset({ReplicaPhase.DELETION_SUCCESSFUL}),
+}
+"""To each phase, the phases from which a replica may come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One stay in office. `epoch_version` is the version of /controller_epoch, the fence of every write."""
+
+    controller_id: BrokerId
+    epoch: ControllerEpoch
+    epoch_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The replicas of a partition; the first is the preferred leader (KIP-455 for the two other lists)."""
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+
+Leadership = PartitionState
+"""Leader, leader epoch, in-sync set, and the epoch of the controller that wrote them: what a state znode says."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredBroker:
+    """A broker's znode: what it says, and its czxid, which is the broker epoch."""
+
+    info: LiveBroker
+    epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """A topic's znode as read."""
+
+    partitions: Mapping[int, Assignment]
+    version: int
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRead:
+    """A partition's state znode as read."""
+
+    leadership: Leadership
+    version: int
+
+
+@dataclass(slots=True)
+class Partition:
+    """A partition as the controller sees it. `version` is that of the state znode, -1 while there is none."""
+
+    assignment: Assignment
+    phase: PartitionPhase = PartitionPhase.NON_EXISTENT
+    leadership: Leadership | None = None
+    version: int = -1
+    has_znode: bool = False
+    """Whether the parent of the state znode is known to be there."""
+
+    replicas: dict[BrokerId, ReplicaPhase] = field(default_factory=dict)
+
+    def move(self, phase: PartitionPhase) -> None:
+        assert self.phase in PARTITION_MOVES[phase], f"partition from {self.phase.value} to {phase.value}"
+        self.phase = phase
+
+    def move_replica(self, broker: BrokerId, phase: ReplicaPhase) -> None:
+        present = self.replicas.get(broker, ReplicaPhase.NON_EXISTENT)
+        assert present in REPLICA_MOVES[phase], f"replica on {broker} from {present.value} to {phase.value}"
+        self.replicas[broker] = phase
+
+    def apply_state(self, read: StateRead) -> None:
+        """Take over what stands in ZooKeeper."""
+        self.leadership = read.leadership
+        self.version = read.version
+        self.move(PartitionPhase.OFFLINE if read.leadership.leader == NO_LEADER else PartitionPhase.ONLINE)
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic's znode and its partitions."""
+
+    version: int
+    partitions: dict[int, Partition]
+    topic_id: str | None = None
+    has_partitions_znode: bool = False
+    """Whether the parent of its partitions' znodes is known to be there."""
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """The controller's copy of the cluster."""
+
+    term: Term
+    brokers: dict[BrokerId, RegisteredBroker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    partitions_on: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
+    failed_replicas: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
+    """Replicas of live brokers whose log directory is offline; until the broker comes back anew."""
+
+    deletions: dict[str, None] = field(default_factory=dict)
+    """Topics asked to be deleted, in the order in which they were asked."""
+
+    def partition(self, at: TopicPartition) -> Partition | None:
+        topic = self.topics.get(at.topic)
+        return None if topic is None else topic.partitions.get(at.partition)
+
+    def all_partitions(self) -> Iterator[TopicPartition]:
+        for name, topic in self.topics.items():
+            for number in topic.partitions:
+                yield TopicPartition(name, number)
+
+    def partitions_of(self, name: str) -> Iterator[tuple[TopicPartition, Partition]]:
+        for number, partition in self.topics[name].partitions.items():
+            yield TopicPartition(name, number), partition
+
+    def is_replica_live(self, at: TopicPartition, broker: BrokerId) -> bool:
+        """Whether the broker is registered and the replica's directory is not known to be offline."""
+        return broker in self.brokers and at not in self.failed_replicas.get(broker, ())
+
+    def live_replicas(self, at: TopicPartition, partition: Partition) -> tuple[BrokerId, ...]:
+        """The assigned replicas that could lead or follow now, in the order of the assignment."""
+        return tuple(broker for broker in partition.assignment.replicas if self.is_replica_live(at, broker))
+
+    def apply_broker(self, broker: BrokerId, registered: RegisteredBroker) -> None:
+        self.brokers[broker] = registered
+
+    def apply_broker_gone(self, broker: BrokerId) -> None:
+        del self.brokers[broker]
+        self.failed_replicas.pop(broker, None)
+
+    def apply_replica_failed(self, at: TopicPartition, broker: BrokerId) -> None:
+        self.failed_replicas.setdefault(broker, set()).add(at)
+
+    def apply_topic(self, name: str, read: TopicRead) -> list[TopicPartition]:
+        """Take over a topic's znode; its new partitions are NEW, and returned."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(read.version, {}, read.topic_id)
+        topic.version = read.version
+        added = [number for number in sorted(read.partitions) if number not in topic.partitions]
+        for number in added:
+            partition = topic.partitions[number] = Partition(read.partitions[number])
+            partition.move(PartitionPhase.NEW)
+            for broker in partition.assignment.replicas:
+                partition.move_replica(broker, ReplicaPhase.NEW)
+                self.partitions_on.setdefault(broker, {})[TopicPartition(name, number)] = None
+        return [TopicPartition(name, number) for number in added]
+
+    def apply_state(self, at: TopicPartition, read: StateRead) -> None:
+        """Take over a state znode, as read or as just written."""
+        topic = self.topics[at.topic]
+        topic.has_partitions_znode = True
+        topic.partitions[at.partition].apply_state(read)
+
+    def apply_topic_gone(self, name: str) -> None:
+        for at, partition in self.partitions_of(name):
+            for broker in partition.assignment.replicas:
+                del self.partitions_on[broker][at]
+                self.failed_replicas.get(broker, set()).discard(at)
+        del self.topics[name]
+        self.deletions.pop(name, None)

@@ -54,8 +54,10 @@ def purity(module: Module, pure: Collection[str] = PURE) -> Iterator[Violation]:
             yield Violation(module.path, each.line, f"a pure module may not import {each.module}")
     for each in _of_ours(module):
         parts = each.module.split(".")
-        # `a.b.c` is module c of package a.b or name c of module a.b; the packages' own files hold a docstring only.
-        candidates = {"/".join(parts) + ".py", "/".join(parts[:-1]) + ".py", "/".join(parts) + "/__init__.py"}
+        # `a.b.c` is module c of package a.b, or name c of module or package a.b.
+        folder = "/".join(parts[:-1])
+        candidates = {f"{folder}/{parts[-1]}.py", f"{folder}/{parts[-1]}/__init__.py", f"{folder}.py"}
+        candidates |= {f"{folder}/__init__.py"} if not parts[-1].islower() else set()
         if not each.only_for_types and not any(matches(path, pure) for path in candidates):
             yield Violation(module.path, each.line, f"a pure module may not import {each.module}, which is not pure")
 

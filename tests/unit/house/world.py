@@ -152,13 +152,31 @@ def output(module: Module) -> Iterator[Violation]:
             yield Violation(module.path, line, f"{name}: only the command line prints")
 
 
+def _described(module: Module) -> set[int]:
+    """Methods of a Protocol without a body: they say what somebody else does, and do nothing."""
+    methods = (
+        method
+        for node in module.nodes
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).startswith("Protocol") for base in node.bases)
+        for method in node.body
+        if isinstance(method, ast.AsyncFunctionDef)
+    )
+    return {
+        id(method)
+        for method in methods
+        if all(isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) for line in method.body)
+    }
+
+
 def pure_bodies(module: Module, pure: tuple[str, ...] = PURE) -> Iterator[Violation]:
     """A pure module waits for nothing and opens nothing."""
     if not matches(module.path, pure):
         return
+    described = _described(module)
     for node in module.nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
-            yield Violation(module.path, node.lineno, "a pure module neither defines nor awaits coroutines")
+            if id(node) not in described:
+                yield Violation(module.path, node.lineno, "a pure module neither defines nor awaits coroutines")
         elif isinstance(node, ast.comprehension) and node.is_async:
             yield Violation(module.path, node.iter.lineno, "a pure module neither defines nor awaits coroutines")
     for name, line in _calls(module):

@@ -1,0 +1,60 @@
+"""Which partition a record goes to: by its key as Kafka's own clients choose, or by chance where it has none.
+
+A key's partition is murmur2 of its bytes, without its sign bit, modulo the number of partitions. Records without a key
+stick to one partition until a batch is full (KIP-480), so that batches are large.
+"""
+
+import random
+from struct import Struct
+from typing import Final
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+_WORD: Final = Struct("<I")
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 hash with Kafka's seed, unsigned."""
+    length = len(data)
+    value = _SEED ^ length
+    whole = length & ~3
+    for (word,) in _WORD.iter_unpack(memoryview(data)[:whole]):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        value = (value * _MULTIPLIER & _MASK) ^ word
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """The partition of a key among `partitions`."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class Partitioner:
+    """Chooses partitions of topics; remembers where records without a key go at the moment."""
+
+    __slots__ = ("_random", "_sticking")
+
+    def __init__(self, random: random.Random) -> None:
+        self._random = random
+        self._sticking: dict[str, int] = {}
+
+    def choose(self, topic: str, key: bytes | None, partitions: int) -> int:
+        """The partition for a record."""
+        if key is not None:
+            return partition_of_key(key, partitions)
+        chosen = self._sticking.get(topic, partitions)
+        if chosen >= partitions:
+            chosen = self._sticking[topic] = self._random.randrange(partitions)
+        return chosen
+
+    def on_batch_full(self, topic: str, partitions: int) -> None:
+        """A batch of `topic` was closed: records without a key go to another partition now, where there is one."""
+        previous = self._sticking.get(topic)
+        if previous is not None and partitions > 1:
+            self._sticking[topic] = (previous + 1 + self._random.randrange(partitions - 1)) % partitions

@@ -4,13 +4,16 @@ The first partition that has records may exceed the limits by one batch (from ve
 left. A slice that is read but not sent must be released.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from barnabas.runtime.disk import FileSlice
-from barnabas.storage.log import OffsetOutOfRange
+from barnabas.storage.log import LogOffline
+from barnabas.storage.read import OffsetOutOfRange
+from barnabas.storage.scan import CorruptSegment
 from broker.fetch_sessions import FetchSession, WantedPartition
 from broker.services import Services
 from replication.partition import Partition, PartitionRefused
@@ -18,6 +21,9 @@ from replication.partition import Partition, PartitionRefused
 READ_COMMITTED: Final = 1
 _DEBUGGING_CONSUMER: Final = -2
 _MAGIC_2_SINCE: Final = 4
+_STORAGE_ERROR_SINCE: Final = 6
+
+log = logging.getLogger(__name__)
 
 
 class PartitionRead:
@@ -57,7 +63,15 @@ class PartitionRead:
 class FetchReader:
     """How one request reads: version, isolation and limits."""
 
-    __slots__ = ("_broker", "_committed_only", "_from_follower", "_max_bytes", "_to_log_end", "_version")
+    __slots__ = (
+        "_broker",
+        "_committed_only",
+        "_from_follower",
+        "_max_bytes",
+        "_storage_error",
+        "_to_log_end",
+        "_version",
+    )
 
     def __init__(
         self, broker: Services, *, version: int, replica_id: int, isolation_level: int, max_bytes: int
@@ -68,6 +82,10 @@ class FetchReader:
         self._to_log_end = replica_id >= 0 or replica_id == _DEBUGGING_CONSUMER
         self._committed_only = isolation_level == READ_COMMITTED and not self._to_log_end
         self._max_bytes = max_bytes
+        # Clients of that time do not know the newer code (KIP-112).
+        self._storage_error = (
+            ErrorCode.KAFKA_STORAGE_ERROR if version >= _STORAGE_ERROR_SINCE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
 
     def read(self, wanted: Iterable[WantedPartition], session: FetchSession | None) -> list[PartitionRead]:
         """Read all of them, in order, within the limits."""
@@ -77,6 +95,9 @@ class FetchReader:
         for partition in wanted:
             read = self._read_one(partition, session, min(partition.max_bytes, left), at_least_one=at_least_one)
             reads.append(read)
+            if read.error is not ErrorCode.NONE and session is not None:
+                # The replica may come back as another object: it is watched anew by the next read that succeeds.
+                session.stop_watching(partition.topic_partition)
             size = read.size_bytes
             if size:
                 at_least_one = False
@@ -96,12 +117,18 @@ class FetchReader:
             partition.require_leader(wanted.current_leader_epoch)
             read = self._read_log(partition, wanted, max_bytes, at_least_one=at_least_one)
         except PartitionRefused as refused:
-            return PartitionRead(wanted, refused.error)
+            is_storage = refused.error is ErrorCode.KAFKA_STORAGE_ERROR
+            return PartitionRead(wanted, self._storage_error if is_storage else refused.error)
         except OffsetOutOfRange:
             return PartitionRead(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except CorruptSegment as error:
+            log.error("%s: cannot be read at offset %d: %s", topic_partition, wanted.fetch_offset, error)
+            return PartitionRead(wanted, ErrorCode.CORRUPT_MESSAGE)
+        except LogOffline:
+            return PartitionRead(wanted, self._storage_error)
         except OSError as error:
-            self._broker.log_directories.fail(partition.directory, error)
-            return PartitionRead(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.directory.fail(error)
+            return PartitionRead(wanted, self._storage_error)
         if session is not None and topic_partition not in session.unwatch:
             partition.watch(session)
             session.unwatch[topic_partition] = lambda: partition.unwatch(session)
@@ -110,19 +137,19 @@ class FetchReader:
     def _read_log(
         self, partition: Partition, wanted: WantedPartition, max_bytes: int, *, at_least_one: bool
     ) -> PartitionRead:
-        log = partition.log
         read = PartitionRead(wanted)
+        replica = partition.log
         # Taken once: what is read below must agree with what is told.
-        read.high_watermark = high_watermark = log.high_watermark
-        read.last_stable_offset = last_stable_offset = log.last_stable_offset
-        read.log_start_offset = log.log_start_offset
+        read.high_watermark = high_watermark = replica.high_watermark
+        read.last_stable_offset = last_stable_offset = replica.last_stable_offset
+        read.log_start_offset = replica.log_start_offset
         if wanted.last_fetched_epoch >= 0 and self._diverges(partition, wanted, read):
             return read
         if self._to_log_end:
-            upper_bound = log.log_end_offset
+            upper_bound = replica.log_end_offset
         else:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
-        result = log.read(
+        result = replica.read(
             wanted.fetch_offset,
             max_bytes=0 if self._from_follower else max_bytes,
             upper_bound_offset=upper_bound,
@@ -136,23 +163,33 @@ class FetchReader:
         if self._committed_only:
             read.aborted = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(wanted.fetch_offset, result.end_offset)
+                for aborted in replica.aborted_transactions(
+                    start=wanted.fetch_offset, upper=replica.offset_bound(result)
+                )
             ]
         return read
 
     @staticmethod
     def _diverges(partition: Partition, wanted: WantedPartition, read: PartitionRead) -> bool:
         """Whether the client's log has left ours at its last epoch (KIP-595); then it is told where."""
-        log = partition.log
-        if wanted.fetch_offset < log.log_start_offset:
-            raise OffsetOutOfRange(wanted.fetch_offset, log.log_start_offset, log.log_end_offset)
-        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        replica = partition.log
+        if wanted.fetch_offset < replica.log_start_offset:
+            raise _out_of_range(partition, wanted)
+        epoch, end_offset = replica.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch < 0 or end_offset < 0:
-            raise OffsetOutOfRange(wanted.fetch_offset, log.log_start_offset, log.log_end_offset)
+            raise _out_of_range(partition, wanted)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             read.diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
+
+
+def _out_of_range(partition: Partition, wanted: WantedPartition) -> OffsetOutOfRange:
+    return OffsetOutOfRange(
+        wanted.fetch_offset,
+        log_start_offset=partition.log.log_start_offset,
+        log_end_offset=partition.log.log_end_offset,
+    )
 
 
 def release(reads: Iterable[PartitionRead]) -> None:

@@ -112,6 +112,9 @@ class FetchSession:
     def remove(self, topic_partition: TopicPartition) -> None:
         self.partitions.pop(topic_partition, None)
         self.dirty.pop(topic_partition, None)
+        self.stop_watching(topic_partition)
+
+    def stop_watching(self, topic_partition: TopicPartition) -> None:
         unwatch = self.unwatch.pop(topic_partition, None)
         if unwatch is not None:
             unwatch()

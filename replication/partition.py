@@ -20,9 +20,9 @@ from typing import Final, Protocol
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
-from barnabas.storage.append import AppendInfo, AppendOrigin
+from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.directories import Directory
-from barnabas.storage.log import Log
+from barnabas.storage.log import Log, LogOffline
 from replication.waiters import OffsetWaiters
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Partition:
             self.replicas = replicas
             self.zk_version = zk_version
             self.min_in_sync_replicas = min_in_sync_replicas
-            self.log.assign_leader_epoch(leader_epoch)
+            self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)
             self._advance()
             self._notify()
 
@@ -142,14 +142,11 @@ class Partition:
         """
         if self._writing.locked() or not self.directory.writes_inline:
             return None
-        self._check_append(acks)
-        prepared = self.log.prepare_append(
-            records, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=self._clock.wall_ms()
-        )
+        prepared = self._prepare(records, acks)
         if prepared.duplicate is not None:
             return prepared.duplicate
         try:
-            self.directory.write(self.log, prepared)
+            self.directory.write(prepared)
         except OSError as error:
             raise self._storage_failed(error) from error
         info = self.log.publish(prepared)
@@ -159,19 +156,29 @@ class Partition:
     async def append(self, records: memoryview, *, acks: int) -> AppendInfo:
         """Append in turn, writing in the directory's own thread. Raises as `try_append`."""
         async with self._writing:
-            self._check_append(acks)
-            prepared = self.log.prepare_append(
-                records, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=self._clock.wall_ms()
-            )
+            prepared = self._prepare(records, acks)
             if prepared.duplicate is not None:
                 return prepared.duplicate
             try:
-                await self.directory.write_in_thread(self.log, prepared)
+                await self.directory.write_in_thread(prepared)
             except OSError as error:
                 raise self._storage_failed(error) from error
             info = self.log.publish(prepared)
             self._after_append()
             return info
+
+    def _prepare(self, records: memoryview, acks: int) -> PreparedAppend:
+        self._check_append(acks)
+        try:
+            return self.log.prepare_append(
+                records, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=self._clock.wall_ms()
+            )
+        except LogOffline as error:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except OSError as error:
+            # A new segment could not be made.
+            self.directory.fail(error)
+            raise self._storage_failed(error) from error
 
     def _check_append(self, acks: int) -> None:
         self.require_leader()
@@ -187,7 +194,7 @@ class Partition:
         return PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def _after_append(self) -> None:
-        if self.log.needs_flush:
+        if self.log.needs_flush():
             self._start_flush()
         self._advance()
 
@@ -199,7 +206,7 @@ class Partition:
         end = info.last_offset + 1
         if acks == ALL_REPLICAS and self.log.high_watermark < end:
             return self._wait(self._committed, end)
-        if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.flushed_offset < end:
+        if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.recovery_point < end:
             return self._wait(self._durable, end)
         return None
 
@@ -219,7 +226,7 @@ class Partition:
     async def _flush(self) -> None:
         """Group commit: one fsync at a time, each covering all that was appended before it began."""
         try:
-            while self.log.needs_flush and not self.is_offline:
+            while self.log.needs_flush() and not self.is_offline:
                 await self.directory.flush(self.log)
                 self._advance()
         except OSError as error:
@@ -229,14 +236,14 @@ class Partition:
 
     def _own_end(self) -> int:
         if self.log.config.flush_messages == FLUSH_EACH_APPEND:
-            return self.log.flushed_offset
+            return self.log.recovery_point
         return self.log.log_end_offset
 
     def _advance(self) -> None:
         """Raise the high watermark as far as it may go, and let go of those who waited for it."""
         if not self.is_leader:
             return
-        for future in self._durable.pop_reached(self.log.flushed_offset):
+        for future in self._durable.pop_reached(self.log.recovery_point):
             if not future.done():
                 future.set_result(None)
         if self.log.advance_high_watermark(self._own_end()):

@@ -155,10 +155,10 @@ class _Produce:
         self._context.broker.metrics.count_error(messages.API.key, error)
 
     def _reject(self, answer: PartitionProduceResponse, rejected: AppendRejected) -> None:
-        self._fail(answer, rejected.error, rejected.message)
+        self._fail(answer, rejected.error, str(rejected))
         answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-            for index, text in rejected.record_errors
+            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+            for error in rejected.record_errors
         ]
 
     def finish(self) -> ProduceResponse | Parked | NoResponse:

@@ -1,0 +1,40 @@
+"""The machine's side of the ports that depend on configuration: the network and the ZooKeeper session."""
+
+from typing import Final
+
+from barnabas.runtime.network import ConnectionGate, ConnectionOptions
+from barnabas.runtime.offload import Offload
+from barnabas.runtime.socket_network import SocketNetwork
+from barnabas.runtime.tasks import Supervisor
+from broker.config import BrokerConfig
+
+DEFAULT_RECEIVE_BYTES: Final = 64 * 1024 * 1024
+"""What unfinished requests may take in all where `queued.max.request.bytes` sets no bound."""
+
+
+def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor) -> SocketNetwork:
+    """Sockets, set up as the configuration says. Buffer sizes are the kernel's unless they are set."""
+    budget = config.queued_max_request_bytes
+    return SocketNetwork(
+        options=ConnectionOptions(
+            max_frame_bytes=config.socket_request_max_bytes,
+            idle_ms=config.connections_max_idle_ms,
+            send_buffer_bytes=_given_size(config, "socket.send.buffer.bytes", config.socket_send_buffer_bytes),
+            receive_buffer_bytes=_given_size(
+                config, "socket.receive.buffer.bytes", config.socket_receive_buffer_bytes
+            ),
+        ),
+        gate=ConnectionGate(
+            max_total=config.max_connections,
+            max_per_host=config.max_connections_per_ip,
+            max_by_host=dict(config.max_connections_per_ip_overrides),
+        ),
+        offload=offload,
+        supervisor=supervisor,
+        receive_budget_bytes=budget if budget > 0 else DEFAULT_RECEIVE_BYTES,
+    )
+
+
+def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:
+    """A buffer size only where it was set: the kernel's own tuning serves better than Kafka's 100 KB."""
+    return value if key in config.given and value > 0 else None

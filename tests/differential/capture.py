@@ -1,0 +1,25 @@
+"""Ask Kafka 2.7.2 the whole corpus and keep its answers: `python -m tests.differential.capture [GROUP...]`."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.differential.answers import store
+from tests.differential.catalogue import GROUPS, SERVER_SETTINGS, play, scenarios
+from tests.differential.conversation import Server
+from tests.support.kafka import Kafka
+
+
+def main(arguments: list[str]) -> None:
+    groups = arguments or GROUPS
+    with tempfile.TemporaryDirectory() as directory, Kafka(Path(directory), SERVER_SETTINGS) as kafka:
+        for group in groups:
+            answers = {}
+            for scenario in scenarios(group):
+                answers.update(play(scenario, Server(kafka.host, kafka.port)))
+            store(group, answers)
+            print(f"{group}: {len(answers)} answers")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,71 @@
+"""The corpus as a list: every public function of a corpus module is a scenario, in the order of the files."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from tests.differential.conversation import Conversation, Server
+from tests.differential.normalise import Value
+
+GROUPS = (
+    "api_versions",
+    "headers",
+    "metadata",
+    "produce",
+    "produce_refusals",
+    "produce_sequences",
+    "fetch",
+    "fetch_refusals",
+    "fetch_sessions",
+    "list_offsets",
+    "create_topics",
+    "delete_topics",
+    "create_partitions",
+    "describe_configs",
+    "init_producer_id",
+    "offset_for_leader_epoch",
+    "old_clients",
+)
+
+SERVER_SETTINGS = {
+    # The records of the corpus are stamped in 2020, so that a time near now can only be the server's.
+    "log.retention.ms": "-1",
+    # Barnabas answers Fetch 0-3 as a broker that does not convert down; so the oracle is one.
+    "log.message.downconversion.enable": "false",
+    # What a topic gets that asks for the default.
+    "num.partitions": "2",
+}
+"""What both servers are configured with, beside addresses and directories; the broker id is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One function of the corpus."""
+
+    group: str
+    name: str
+    play: Callable[[Conversation], None]
+
+
+def scenarios(group: str) -> Iterator[Scenario]:
+    """The scenarios of a group in the order in which they are written."""
+    module = importlib.import_module(f"tests.differential.corpus.{group}")
+    found = [one for name, one in vars(module).items() if _is_scenario(module, name, one)]
+    for function in sorted(found, key=lambda one: one.__code__.co_firstlineno):
+        yield Scenario(group, function.__name__, function)
+
+
+def play(scenario: Scenario, server: Server) -> dict[str, Value]:
+    """Have a scenario's talk with a server and return its answers."""
+    talk = Conversation(server, scenario.name)
+    try:
+        scenario.play(talk)
+    finally:
+        talk.close()
+    return talk.answers
+
+
+def _is_scenario(module: ModuleType, name: str, candidate: object) -> bool:
+    return inspect.isfunction(candidate) and candidate.__module__ == module.__name__ and not name.startswith("_")

@@ -1,0 +1,165 @@
+"""Answers as plain values that two servers can be compared by.
+
+Replaced is what no two servers can have in common: addresses, the cluster's id, producer ids and session ids (by the
+order in which a scenario met them), wall-clock times (recognised by being near now: the corpus stamps its records in
+2020), and what an operator's paths and addresses put into configuration values. Words for humans, which are error
+messages and documentation, are kept as being there, empty or absent. Lists in which Kafka promises no order become maps
+by their key. Topics of other scenarios are left out of an answer that lists all topics. Everything else is kept, and
+fields that the version lacks are left out.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from barnabas.protocol.batch import HEADER_BYTES, CorruptBatch, read_header, verify_crc
+from barnabas.protocol.primitives import RecordSet
+from barnabas.protocol.schema import ArrayOf, Field, StructOf, describe
+
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+_DAY_MS = 86_400_000
+_NAMED_IDS = {"producer_id": "producer", "session_id": "session"}
+_ADDRESSES = {"host", "port"}
+_TEXTS = {"error_message", "documentation", "batch_index_error_message"}
+_TIMES = {"log_append_time_ms", "timestamp", "first_timestamp", "max_timestamp"}
+_LOCAL_CONFIGS = {
+    "advertised.host.name",
+    "advertised.listeners",
+    "advertised.port",
+    "host.name",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "port",
+    "zookeeper.connect",
+}
+_BATCH_FIELDS = (
+    "base_offset",
+    "leader_epoch",
+    "magic",
+    "attributes",
+    "last_offset_delta",
+    "first_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+    "size_bytes",
+)
+_KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
+    "ApiVersionsResponseKey": ("api_key",),
+    "CreatableTopicConfigs": ("name",),
+    "CreatableTopicResult": ("name",),
+    "CreatePartitionsTopicResult": ("name",),
+    "DeletableTopicResult": ("name",),
+    "DescribeConfigsResourceResult": ("name",),
+    "DescribeConfigsResult": ("resource_type", "resource_name"),
+    "ListOffsetPartitionResponse": ("partition_index",),
+    "ListOffsetTopicResponse": ("name",),
+    "MetadataResponseBroker": ("node_id",),
+    "MetadataResponsePartition": ("partition_index",),
+    "MetadataResponseTopic": ("name",),
+    "OffsetForLeaderPartitionResult": ("partition_index",),
+    "OffsetForLeaderTopicResult": ("name",),
+    "PartitionProduceResponse": ("partition_index",),
+    "TopicProduceResponse": ("name",),
+}
+
+
+class Normaliser:
+    """Replaces what differs from server to server; ids keep their names through one scenario."""
+
+    def __init__(self, topic_prefix: str) -> None:
+        self._topic_prefix = topic_prefix
+        self._ids: dict[tuple[str, int], str] = {}
+
+    def message(self, message: Any, version: int) -> dict[str, Value]:
+        """A message or a nested struct as a map from field names to values."""
+        return {
+            declared.name: self._field(declared, message, version)
+            for declared in describe(type(message))
+            if declared.present_in(version)
+        }
+
+    def _field(self, declared: Field, owner: Any, version: int) -> Value:
+        name, value = declared.name, getattr(owner, declared.name)
+        if isinstance(declared.kind, RecordSet):
+            return None if value is None else self._records(value)
+        if isinstance(declared.kind, StructOf):
+            return self.message(value, version)
+        if isinstance(declared.kind, ArrayOf):
+            return None if value is None else self._array(value, version)
+        if name == "value" and getattr(owner, "name", None) in _LOCAL_CONFIGS:
+            return value if value is None else "<local>"
+        return self._scalar(name, value)
+
+    def _array(self, items: Sequence[Any], version: int) -> Value:
+        kind = type(items[0]).__name__ if items else ""
+        if kind == "MetadataResponseTopic":
+            items = [one for one in items if one.name is None or self._is_ours(one.name, alone=len(items) == 1)]
+        if kind not in _KEYS_OF_UNORDERED:
+            return [self.message(one, version) if hasattr(one, "__slots__") else one for one in items]
+        names = _KEYS_OF_UNORDERED[kind]
+        keyed: dict[str, Value] = {}
+        for one in sorted(items, key=lambda one: [getattr(one, name) for name in names]):
+            rest = self.message(one, version)
+            key = " ".join(str(rest.pop(name)) for name in names)
+            keyed[key if key not in keyed else f"{key} again, {len(keyed)}"] = rest
+        return keyed
+
+    def _is_ours(self, topic: str, *, alone: bool) -> bool:
+        return alone or re.fullmatch(f"{re.escape(self._topic_prefix)}-\\d+", topic) is not None
+
+    def _scalar(self, name: str, value: Any) -> Value:
+        if name in _NAMED_IDS:
+            return self._named_id(_NAMED_IDS[name], value)
+        if name in _ADDRESSES:
+            return f"<{name}>"
+        if name == "cluster_id":
+            return None if value is None else "<cluster id>"
+        if name in _TEXTS:
+            return "<text>" if value else value
+        if name in _TIMES:
+            return self._time(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value).hex()
+        assert value is None or isinstance(value, bool | int | float | str)
+        return value
+
+    def _named_id(self, kind: str, value: int) -> Value:
+        if value <= 0 and (kind, value) != ("producer", 0):
+            return value
+        return self._ids.setdefault((kind, value), f"<{kind} {1 + sum(key[0] == kind for key in self._ids)}>")
+
+    def _time(self, value: int) -> Value:
+        return "<time>" if abs(value - time.time() * 1000) < _DAY_MS else value
+
+    def _records(self, data: bytes | bytearray | memoryview) -> list[Value]:
+        """The batches by their headers; the checksum, which is verified, stands for the records."""
+        found: list[Value] = []
+        position = 0
+        while position < len(data):
+            if len(data) - position < HEADER_BYTES:
+                return [*found, f"{len(data) - position} bytes of a batch"]
+            header = read_header(data, position)
+            if len(data) - position < header.size_bytes:
+                return [
+                    *found,
+                    f"{len(data) - position} bytes of a batch of {header.size_bytes} at {header.base_offset}",
+                ]
+            found.append(self._batch(data, position))
+            position += header.size_bytes
+        return found
+
+    def _batch(self, data: bytes | bytearray | memoryview, position: int) -> Value:
+        header = read_header(data, position)
+        try:
+            verify_crc(data, position, header)
+        except CorruptBatch as error:
+            return f"{type(error).__name__} at offset {header.base_offset}"
+        batch = {name: self._scalar(name, getattr(header, name)) for name in _BATCH_FIELDS}
+        is_stable = "<time>" not in batch.values() and not str(batch["producer_id"]).startswith("<")
+        return {**batch, "crc": f"{header.crc:08x}" if is_stable else "<valid>"}

@@ -148,12 +148,20 @@ class ProducerState:
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} began its epoch {header.producer_epoch} with sequence {first_sequence}",
             )
-        if entry.txn_first_offset >= 0 and not header.is_transactional:
-            raise ProducerRejection(
-                ErrorCode.INVALID_TXN_STATE,
-                f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
-            )
+        _check_inside_txn(entry, header)
         return None
+
+    def check_coordinator_batch(self, header: BatchHeader) -> None:
+        """Judge a data batch that a coordinator writes for a producer: it has an epoch, but no sequence.
+
+        Raises ProducerRejection: INVALID_PRODUCER_EPOCH or INVALID_TXN_STATE.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.epoch:
+            raise _stale_epoch(entry, header.producer_epoch)
+        _check_inside_txn(entry, header)
 
     def check_marker(self, header: BatchHeader, marker: EndTxn) -> None:
         """Judge a coordinator's marker.
@@ -244,6 +252,14 @@ class ProducerState:
 def is_expired(entry: ProducerEntry, *, now_ms: int, expiration_ms: int) -> bool:
     """Whether the producer has been idle for `expiration_ms` and has no transaction open."""
     return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+
+
+def _check_inside_txn(entry: ProducerEntry, header: BatchHeader) -> None:
+    if entry.txn_first_offset >= 0 and not header.is_transactional:
+        raise ProducerRejection(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
+        )
 
 
 def _stale_epoch(entry: ProducerEntry, epoch: int) -> ProducerRejection:

@@ -1,28 +1,26 @@
-"""A clock that moves only when a test says so."""
+"""A clock that stands still until a test moves it."""
 
 
 class ManualClock:
-    """Implements `barnabas.runtime.clock.Clock`. Wall and monotonic time move together unless the wall is set."""
+    """Wall and monotonic time that move together, but for `jump_wall`."""
 
-    def __init__(self, *, wall_ms: int = 1_700_000_000_000, monotonic_ms: int = 1_000_000) -> None:
+    def __init__(self, wall_ms: int = 1_600_000_000_000, monotonic_ms: int = 0) -> None:
         self._wall_ms = wall_ms
-        self._monotonic_ms = monotonic_ms
+        self._monotonic_us = monotonic_ms * 1000
 
     def wall_ms(self) -> int:
         return self._wall_ms
 
     def monotonic_ms(self) -> int:
-        return self._monotonic_ms
+        return self._monotonic_us // 1000
 
     def monotonic_us(self) -> int:
-        return self._monotonic_ms * 1000
+        return self._monotonic_us
 
-    def advance(self, duration_ms: int) -> None:
-        """Let time pass on both clocks."""
-        assert duration_ms >= 0
-        self._wall_ms += duration_ms
-        self._monotonic_ms += duration_ms
+    def advance(self, ms: int) -> None:
+        self._wall_ms += ms
+        self._monotonic_us += ms * 1000
 
-    def set_wall(self, wall_ms: int) -> None:
-        """Jump, as an operator or NTP may make a wall clock jump."""
-        self._wall_ms = wall_ms
+    def jump_wall(self, ms: int) -> None:
+        """Move the wall clock alone, as an operator or NTP does."""
+        self._wall_ms += ms

@@ -1,0 +1,420 @@
+"""Appending to a log: what is checked, and in which order (Kafka 2.7's, so that an answer has the same error).
+
+An append has phases. `prepare_*` checks everything and changes nothing when it raises; then it rolls the log if need
+be and stamps offset, leader epoch and time into the caller's buffer. `PreparedAppend.write` touches the disk only and
+may run in the directory's writer thread. `apply_append` counts the batches in. Between the first and the last no other
+append of the log may begin: the log asserts it.
+
+A client's batch of more than 16 KB is judged by its header and checksum, unless the topic's settings need its records:
+a compacted topic refuses records without a key, a finite message.timestamp.difference.max.ms looks at each timestamp.
+Smaller batches are always walked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from crc32c import crc32c
+
+from barnabas.protocol.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    TruncatedBatch,
+    UnsupportedCodec,
+    UnsupportedMagic,
+    patch,
+    patch_create_time,
+    patch_log_append_time,
+    read_header,
+)
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.records import RecordsSummary, iterate_records, validate_records
+from barnabas.runtime.disk import File
+from barnabas.storage.log_config import MAX_INT32, MAX_INT64, LogConfig, RecordValidation, TimestampType
+from barnabas.storage.producer_state import EndTxn, ProducerRejection
+from barnabas.storage.scan import read_end_txn
+from barnabas.storage.segment import Segment
+from barnabas.storage.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from barnabas.storage.log import Log
+
+WALKED_BATCH_BYTES: Final = 16 * 1024
+_CRC_COVERS_FROM: Final = 21
+_LISTED_ERRORS: Final = 1000
+
+Marker = tuple[EndTxn, int]
+
+
+class AppendOrigin(Enum):
+    """Who wrote the batches: a client, a coordinator of this broker, or the partition's leader."""
+
+    CLIENT = auto()
+    COORDINATOR = auto()
+    REPLICATION = auto()
+
+
+@dataclass(slots=True, frozen=True)
+class RecordError:
+    """What is wrong with one record, by its place in the batch (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class AppendRejected(Exception):
+    """The batches cannot be appended; nothing was changed."""
+
+    def __init__(self, error: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()) -> None:
+        super().__init__(message)
+        self.error = error
+        self.record_errors = record_errors
+
+
+class UnexpectedOffset(AppendRejected):
+    """The leader's batches do not continue this log. The follower may restart an empty log at `first_offset`."""
+
+    def __init__(self, *, first_offset: int, last_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"offsets {first_offset} to {last_offset} cannot follow a log that ends at {log_end_offset}",
+        )
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+@dataclass(slots=True)
+class AppendInfo:
+    """An append as the answer tells it. Offsets are inclusive; times are milliseconds, -1 for none."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    size_bytes: int
+    duplicate: bool
+
+
+@dataclass(slots=True)
+class PreparedAppend:
+    """Checked batches with their place in the log. Where `duplicate` is set there is nothing to write or publish."""
+
+    log: "Log"
+    file: File
+    data: memoryview
+    position: int
+    first_offset: int
+    headers: list[BatchHeader]
+    markers: list[Marker | None] | None
+    log_append_time_ms: int
+    duplicate: AppendInfo | None = None
+
+    def write(self) -> None:
+        """Write the batches; may run in a thread. Raises OSError, and then the log takes nothing more."""
+        try:
+            self.file.pwrite(self.data, self.position)
+        except OSError:
+            self.log.offline = True
+            raise
+
+
+def prepare_from_client(
+    log: "Log", records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+) -> PreparedAppend:
+    """Check one batch of a client or coordinator, reserve its place and stamp it in `records`.
+
+    Raises AppendRejected, or OSError when the log had to be rolled and could not.
+    """
+    config = log.config
+    header = _read_single(records, config, from_client=origin is AppendOrigin.CLIENT)
+    size_bytes = LOG_OVERHEAD_BYTES + header.length
+    if len(records) != size_bytes:
+        records = records[:size_bytes]
+    base_offset = log.log_end_offset
+    max_timestamp = header.max_timestamp
+    if origin is AppendOrigin.CLIENT:
+        max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
+    if size_bytes > config.segment_bytes:
+        raise AppendRejected(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch of {size_bytes} bytes is greater than a segment may be, {config.segment_bytes}",
+        )
+    header.base_offset = base_offset
+    marker = None
+    if header.producer_id >= 0:
+        try:
+            if header.is_control:
+                marker = _check_marker(log, records, header)
+            elif origin is not AppendOrigin.CLIENT:
+                log.producers.check_coordinator_batch(header)
+            elif (original := log.producers.check_batch(header)) is not None:
+                return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
+        except ProducerRejection as error:
+            raise AppendRejected(error.error, str(error)) from None
+    log_append_time_ms = -1
+    patch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch)
+    header.leader_epoch = leader_epoch
+    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        log_append_time_ms = max_timestamp = now_ms
+        patch_log_append_time(records, 0, now_ms)
+    elif max_timestamp != header.max_timestamp:
+        patch_create_time(records, 0, max_timestamp)
+    header.max_timestamp = max_timestamp
+    segment = log.segment_for_append(
+        size_bytes=size_bytes,
+        first_offset=base_offset,
+        last_offset=base_offset + header.last_offset_delta,
+        max_timestamp=max_timestamp,
+        now_ms=now_ms,
+    )
+    return PreparedAppend(
+        log,
+        segment.log_file,
+        records,
+        segment.size_bytes,
+        base_offset,
+        [header],
+        None if marker is None else [marker],
+        log_append_time_ms,
+    )
+
+
+def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> PreparedAppend:
+    """Check the batches that the leader gave, and change no byte of them. A batch that is cut at the end is left out.
+
+    Raises AppendRejected, or OSError when the log had to be rolled and could not.
+    """
+    headers: list[BatchHeader] = []
+    markers: list[Marker | None] = []
+    position, next_offset, max_timestamp = 0, log.log_end_offset, -1
+    while len(records) - position >= HEADER_BYTES:
+        header = _read_replicated(records, position)
+        end = position + header.size_bytes
+        if end > len(records) or (headers and header.last_offset - headers[0].base_offset > MAX_INT32):
+            break
+        _check_crc(records[position:end], header)
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            if not headers:
+                raise UnexpectedOffset(
+                    first_offset=header.base_offset, last_offset=header.last_offset, log_end_offset=next_offset
+                )
+            raise AppendRejected(
+                ErrorCode.CORRUPT_MESSAGE, f"base offset {header.base_offset} comes after {next_offset - 1}"
+            )
+        marker = _read_marker(records[position:end], header) if header.is_control else None
+        headers.append(header)
+        markers.append(marker)
+        max_timestamp = max(max_timestamp, header.max_timestamp)
+        next_offset = header.next_offset
+        position = end
+    if not headers:
+        segment = log.segments.active
+        return PreparedAppend(log, segment.log_file, records[:0], segment.size_bytes, next_offset, [], None, -1)
+    segment = log.segment_for_append(
+        size_bytes=position,
+        first_offset=headers[0].base_offset,
+        last_offset=next_offset - 1,
+        max_timestamp=max_timestamp,
+        now_ms=now_ms,
+    )
+    return PreparedAppend(
+        log,
+        segment.log_file,
+        records[:position],
+        segment.size_bytes,
+        headers[0].base_offset,
+        headers,
+        markers,
+        -1,
+    )
+
+
+def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
+    """Count in what was written: indexes, end offset, leader epochs, producers."""
+    segment = log.segments.active
+    interval_bytes = log.config.index_interval_bytes
+    max_timestamp = -1
+    markers = prepared.markers
+    next_offset = prepared.first_offset
+    for place, header in enumerate(prepared.headers):
+        last_offset = header.base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        segment.publish_batch(header, last_offset=last_offset, max_timestamp=timestamp, interval_bytes=interval_bytes)
+        max_timestamp = max(max_timestamp, timestamp)
+        if header.leader_epoch != log.leader_epochs.latest_epoch and header.leader_epoch >= 0:
+            log.assign_leader_epoch(header.leader_epoch, start_offset=header.base_offset)
+        if header.producer_id >= 0:
+            _apply_to_producers(log, segment, header, None if markers is None else markers[place])
+        next_offset = last_offset + 1
+    log.log_end_offset = log.producers.end_offset = next_offset
+    return AppendInfo(
+        prepared.first_offset,
+        next_offset - 1,
+        max_timestamp,
+        prepared.log_append_time_ms,
+        log.log_start_offset,
+        len(prepared.data),
+        duplicate=False,
+    )
+
+
+def _apply_to_producers(log: "Log", segment: Segment, header: BatchHeader, marker: Marker | None) -> None:
+    if not header.is_control:
+        log.producers.apply_batch(header, base_offset=header.base_offset)
+        return
+    if marker is None:
+        return
+    end_txn, timestamp = marker
+    done = log.producers.apply_marker(header, end_txn, offset=header.base_offset, timestamp=timestamp)
+    if done.aborted:
+        assert segment.growing is not None
+        stable = log.producers.last_stable_offset_after(done)
+        segment.growing.aborted.append(AbortedTxn(done.producer_id, done.first_offset, done.last_offset, stable))
+
+
+def _read_single(records: memoryview, config: LogConfig, *, from_client: bool) -> BatchHeader:
+    """The header of the one batch, whose size and checksum are right."""
+    try:
+        header = read_header(records)
+    except UnsupportedMagic as error:
+        code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if error.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE
+        raise AppendRejected(code, str(error)) from None
+    except TruncatedBatch as error:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, f"there is no whole batch: {error}") from None
+    except CorruptBatch as error:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    size_bytes = LOG_OVERHEAD_BYTES + header.length
+    if size_bytes > len(records):
+        raise AppendRejected(
+            ErrorCode.INVALID_RECORD, f"there is no whole batch: {len(records)} of {size_bytes} bytes are there"
+        )
+    if from_client and header.base_offset != 0:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset}, not 0")
+    if size_bytes > config.max_message_bytes:
+        raise AppendRejected(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch of {size_bytes} bytes is greater than max.message.bytes, {config.max_message_bytes}",
+        )
+    _check_crc(records[:size_bytes], header)
+    if len(records) - size_bytes >= HEADER_BYTES:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, "there is more than one batch")
+    return header
+
+
+def _read_replicated(records: memoryview, position: int) -> BatchHeader:
+    try:
+        return read_header(records, position)
+    except CorruptBatch as error:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+
+
+def _check_crc(batch: memoryview, header: BatchHeader) -> None:
+    actual = crc32c(batch[_CRC_COVERS_FROM:])
+    if actual != header.crc:
+        raise AppendRejected(
+            ErrorCode.CORRUPT_MESSAGE, f"the checksum is {actual:#010x}, the batch says {header.crc:#010x}"
+        )
+
+
+def _check_client_batch(
+    records: memoryview, header: BatchHeader, config: LogConfig, base_offset: int, now_ms: int
+) -> int:
+    """Check what only a client's batch must be; its greatest timestamp."""
+    count = header.record_count
+    if header.last_offset_delta < 0 or count <= 0 or count != header.last_offset_delta + 1:
+        raise AppendRejected(
+            ErrorCode.INVALID_RECORD, f"{count} records do not fill offset deltas 0 to {header.last_offset_delta}"
+        )
+    if header.is_control:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, "clients cannot write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise AppendRejected(
+            ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent sequence {header.base_sequence}"
+        )
+    if header.uses_log_append_time:
+        message = "a producer cannot say that a timestamp is the broker's"
+        errors = [RecordError(index, message) for index in range(min(count, _LISTED_ERRORS))]
+        raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, message, errors)
+    create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
+    checks_timestamps = create_time and config.message_timestamp_difference_max_ms < MAX_INT64
+    if (
+        len(records) > WALKED_BATCH_BYTES
+        and config.record_validation is RecordValidation.HEADER
+        and not config.compact
+        and not checks_timestamps
+    ):
+        _check_codec(header)
+        return header.max_timestamp
+    summary = _walk(records, header, config)
+    if summary.keyless:
+        message = "a compacted topic takes no record without a key"
+        errors = [RecordError(index, message) for index in summary.keyless]
+        raise AppendRejected(ErrorCode.INVALID_RECORD, "one or more records have been rejected", errors)
+    if checks_timestamps:
+        _check_timestamps(records, header, config, summary, base_offset=base_offset, now_ms=now_ms)
+    return summary.max_timestamp if create_time else header.max_timestamp
+
+
+def _check_codec(header: BatchHeader) -> None:
+    try:
+        header.codec  # noqa: B018
+    except UnsupportedCodec as error:
+        raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+
+
+def _walk(records: memoryview, header: BatchHeader, config: LogConfig) -> RecordsSummary:
+    try:
+        return validate_records(records, 0, header, config.max_decompressed_bytes, require_keys=config.compact)
+    except UnsupportedCodec as error:
+        raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+    except CorruptBatch as error:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
+
+
+def _check_timestamps(
+    records: memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    summary: RecordsSummary,
+    *,
+    base_offset: int,
+    now_ms: int,
+) -> None:
+    allowed = config.message_timestamp_difference_max_ms
+    if now_ms - allowed <= summary.min_timestamp and summary.max_timestamp <= now_ms + allowed:
+        return
+    errors = [
+        RecordError(
+            index,
+            f"timestamp {record.timestamp} of the record for offset {base_offset + index} is not within "
+            f"{now_ms - allowed} to {now_ms + allowed}",
+        )
+        for index, record in enumerate(iterate_records(records, 0, header, config.max_decompressed_bytes))
+        if record.timestamp != -1 and abs(record.timestamp - now_ms) > allowed
+    ]
+    if errors:
+        raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, "the timestamps of one or more records are invalid", errors)
+
+
+def _check_marker(log: "Log", records: memoryview, header: BatchHeader) -> Marker | None:
+    marker = _read_marker(records, header)
+    if marker is not None:
+        log.producers.check_marker(header, marker[0])
+    return marker
+
+
+def _read_marker(batch: memoryview, header: BatchHeader) -> Marker | None:
+    try:
+        return read_end_txn(batch, header)
+    except CorruptBatch as error:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+
+
+def _duplicate(log: "Log", first_offset: int, last_offset: int, timestamp: int, size_bytes: int) -> PreparedAppend:
+    info = AppendInfo(first_offset, last_offset, timestamp, timestamp, log.log_start_offset, size_bytes, duplicate=True)
+    active = log.segments.active
+    return PreparedAppend(log, active.log_file, memoryview(b""), active.size_bytes, first_offset, [], None, -1, info)

@@ -1,0 +1,477 @@
+"""The log of one partition: segments, offsets, leader epochs and producers.
+
+Owned by the event loop: every method runs there unless it says otherwise, and none awaits. Appending is in append.py,
+reading in read.py, truncation in truncation.py, loading in recovery.py.
+
+Invariants: log_start_offset <= high_watermark <= log_end_offset; the recovery point (below which all is synced) is not
+above the end and never moves before its fsync returned; producers are applied up to the end; every leader epoch begins
+below the end, but for the current one. After an I/O error `offline` is set for good: nothing is taken or given any
+more.
+
+What must reach the disk but not before an answer goes out is handed to the owner, the log directory: it runs flushes
+in its thread, removes files after their delay and sees to the failure of any of these.
+"""
+
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk, File
+from barnabas.storage.append import (
+    AppendInfo,
+    AppendOrigin,
+    PreparedAppend,
+    apply_append,
+    prepare_from_client,
+    prepare_from_leader,
+)
+from barnabas.storage.file_names import LEADER_EPOCH_CHECKPOINT
+from barnabas.storage.leader_epochs import EpochEnd, LeaderEpochs
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.producer_state import ProducerState
+from barnabas.storage.read import (
+    LogRead,
+    OffsetOutOfRange,
+    TimestampedOffset,
+    find_aborted,
+    find_timestamp,
+    offset_bound,
+    offsets_before,
+    read_log,
+)
+from barnabas.storage.retention import SegmentFacts, decide_retention
+from barnabas.storage.segment import Segment, SegmentFiles, SegmentFlush
+from barnabas.storage.segments import Segments
+from barnabas.storage.snapshots import Snapshots
+from barnabas.storage.truncation import truncate, truncate_fully
+from barnabas.storage.txn_index import AbortedTxn
+
+log = logging.getLogger(__name__)
+
+
+class LogOffline(Exception):
+    """The log's directory failed, or the log was closed or deleted."""
+
+
+class LogOwner(Protocol):
+    """What a log asks of its directory. None of these waits."""
+
+    def flush_soon(self, log: "Log", up_to: int) -> None:
+        """Flush the log up to that offset, and its leader epochs, in the directory's thread."""
+        ...
+
+    def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:
+        """Remove the files of these segments after the delay and after the last slice of them is done."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class LogPorts:
+    """What the logs of one directory share."""
+
+    files: SegmentFiles
+    clock: Clock
+    random: random.Random
+    owner: LogOwner
+    producer_expiration_ms: int
+
+    @property
+    def disk(self) -> Disk:
+        return self.files.disk
+
+
+@dataclass(slots=True)
+class LogState:
+    """A log as loading left it."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    leader_epochs: LeaderEpochs
+    producers: ProducerState
+    snapshots: Snapshots
+
+
+@dataclass(slots=True, frozen=True)
+class LogFlush:
+    """What a flush of a log has to write and sync."""
+
+    disk: Disk
+    directory: str
+    up_to: int
+    segments: tuple[SegmentFlush, ...]
+    snapshots: tuple[File, ...]
+    leader_epochs: bytes | None
+    truncations: int
+
+    def sync(self) -> None:
+        """Write and sync; may run in a thread. Raises OSError, and then the directory is lost."""
+        for segment in self.segments:
+            segment.sync()
+        try:
+            for snapshot in self.snapshots:
+                snapshot.fsync()
+        finally:
+            for snapshot in self.snapshots:
+                snapshot.close()
+        if self.leader_epochs is not None:
+            self.disk.write_durably(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs)
+        elif self.snapshots or any(not flush.segment.directory_synced for flush in self.segments):
+            self.disk.fsync_directory(self.directory)
+
+
+class Log:
+    """One partition's log."""
+
+    __slots__ = (
+        "_epochs_dirty",
+        "_reserved",
+        "_truncations",
+        "config",
+        "directory",
+        "high_watermark",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "offline",
+        "ports",
+        "producers",
+        "recovery_point",
+        "segments",
+        "snapshots",
+        "topic_partition",
+    )
+
+    def __init__(
+        self, topic_partition: TopicPartition, directory: str, config: LogConfig, ports: LogPorts, state: LogState
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.config = config
+        self.ports = ports
+        self.segments = state.segments
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.recovery_point = state.recovery_point
+        self.high_watermark = state.log_start_offset
+        self.leader_epochs = state.leader_epochs
+        self.producers = state.producers
+        self.snapshots = state.snapshots
+        self.offline = False
+        self.last_flush_ms = ports.clock.monotonic_ms()
+        self._epochs_dirty = False
+        self._reserved: PreparedAppend | None = None
+        self._truncations = 0
+
+    # Appending
+
+    def prepare_append(
+        self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> PreparedAppend:
+        """Check batches and reserve their place; a client's are stamped in `records`, which the log owns from now on.
+
+        Raises AppendRejected (nothing changed), LogOffline, or OSError when rolling failed.
+        """
+        if self.offline:
+            raise LogOffline(str(self.topic_partition))
+        assert self._reserved is None, f"{self.topic_partition}: an append is under way"
+        try:
+            if origin is AppendOrigin.REPLICATION:
+                prepared = prepare_from_leader(self, records, now_ms=now_ms)
+            else:
+                prepared = prepare_from_client(self, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+        except OSError:
+            self.offline = True
+            raise
+        if prepared.duplicate is None:
+            self._reserved = prepared
+        return prepared
+
+    def write(self, prepared: PreparedAppend) -> None:
+        """Write what was prepared; may run in a thread. Raises OSError, and then the log takes nothing more."""
+        assert prepared is self._reserved
+        prepared.write()
+
+    def publish(self, prepared: PreparedAppend) -> AppendInfo:
+        """Count in what was written. A duplicate needs no write: its original is the answer."""
+        if prepared.duplicate is not None:
+            return prepared.duplicate
+        assert prepared is self._reserved
+        self._reserved = None
+        return apply_append(self, prepared)
+
+    def append(self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int) -> AppendInfo:
+        """All phases in one, for who may wait for the disk."""
+        prepared = self.prepare_append(records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+        if prepared.duplicate is None:
+            prepared.write()
+        return self.publish(prepared)
+
+    def segment_for_append(
+        self, *, size_bytes: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> Segment:
+        """The active segment, a new one when these batches must not go into the present one."""
+        active = self.segments.active
+        reason = active.roll_reason(
+            self.config, size_bytes=size_bytes, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
+        )
+        return active if reason is None else self._roll(max(first_offset, self.log_end_offset), reason)
+
+    def roll(self, reason: str = "asked for") -> Segment:
+        """Begin a new segment at the log's end, unless the active one is empty."""
+        active = self.segments.active
+        return active if active.base_offset == self.log_end_offset else self._roll(self.log_end_offset, reason)
+
+    def _roll(self, base_offset: int, reason: str) -> Segment:
+        old = self.segments.active
+        if old.base_offset == base_offset:
+            assert old.size_bytes == 0
+            return old
+        old.seal(self.config)
+        self.producers.end_offset = base_offset
+        self.snapshots.write(self.producers)
+        segment = self.new_segment(base_offset)
+        self.segments.append(segment)
+        log.info("%s: rolled a segment at offset %d: %s", self.topic_partition, base_offset, reason)
+        self.ports.owner.flush_soon(self, base_offset)
+        return segment
+
+    def new_segment(self, base_offset: int) -> Segment:
+        """Make the files of a segment that begins at `base_offset`; it is not in the log yet."""
+        segment = Segment(self.ports.files, self.directory, base_offset, created_ms=self.ports.clock.wall_ms())
+        segment.choose_jitter(self.config, self.ports.random)
+        segment.create_files(self.config)
+        return segment
+
+    # Reading
+
+    def read(self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> LogRead:
+        """See `read_log`. Raises OffsetOutOfRange, LogOffline, CorruptSegment or OSError."""
+        if self.offline:
+            raise LogOffline(str(self.topic_partition))
+        return read_log(
+            self, offset, max_bytes=max_bytes, upper_bound_offset=upper_bound_offset, min_one_batch=min_one_batch
+        )
+
+    def offset_bound(self, read: LogRead) -> int:
+        """An offset above all that the slice of `read` holds, to search aborted transactions below."""
+        return offset_bound(self, read)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record whose timestamp is at least `timestamp`; see `find_timestamp`."""
+        if self.offline:
+            raise LogOffline(str(self.topic_partition))
+        return find_timestamp(self, timestamp)
+
+    def offsets_before(self, timestamp: int, *, max_count: int) -> list[int]:
+        """What ListOffsets v0 answers; see read.offsets_before."""
+        return offsets_before(self, timestamp, max_count=max_count, now_ms=self.ports.clock.wall_ms())
+
+    def aborted_transactions(self, *, start: int, upper: int) -> list[AbortedTxn]:
+        """The aborted transactions with a record in [start, upper)."""
+        return find_aborted(self, start=start, upper=upper)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where the leader of `epoch` stopped writing; see `LeaderEpochs.end_offset_for`."""
+        return self.leader_epochs.end_offset_for(epoch, log_end_offset=self.log_end_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes()
+
+    # Offsets and epochs
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a read_committed consumer may see (KIP-98)."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark; a lower or equal offset does nothing."""
+        assert offset <= self.log_end_offset, f"{self.topic_partition}: {offset} is above {self.log_end_offset}"
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.producers.apply_high_watermark(offset)
+        return True
+
+    def set_high_watermark(self, offset: int) -> int:
+        """Put the high watermark, a follower's or one from a checkpoint, as near to `offset` as the log allows."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.apply_high_watermark(self.high_watermark)
+        return self.high_watermark
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Give up what is below `offset`. Raises OffsetOutOfRange above the high watermark."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(offset, log_start_offset=self.log_start_offset, log_end_offset=self.high_watermark)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        if self.leader_epochs.truncate_from_start(offset):
+            self._epochs_dirty = True
+        self.producers.apply_log_start_offset(offset)
+        self.snapshots.remove_before(offset)
+        log.info("%s: the log starts at offset %d now", self.topic_partition, offset)
+        return True
+
+    def assign_leader_epoch(self, epoch: int, *, start_offset: int) -> None:
+        """Note that the leader of `epoch` begins to write at `start_offset`."""
+        if self.leader_epochs.assign(epoch, start_offset=start_offset):
+            self.note_epochs_changed()
+
+    def note_epochs_changed(self) -> None:
+        """See to it that the leader epochs reach the disk soon."""
+        self._epochs_dirty = True
+        self.ports.owner.flush_soon(self, self.recovery_point)
+
+    # Truncation
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut the batches that reach to `offset` or over it. False when the log ends before; see truncation.py."""
+        self._begin_truncation()
+        return truncate(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and begin again, empty, at `offset`."""
+        self._begin_truncation()
+        truncate_fully(self, offset)
+
+    def _begin_truncation(self) -> None:
+        assert self._reserved is None, f"{self.topic_partition}: an append is under way"
+        if self.offline:
+            raise LogOffline(str(self.topic_partition))
+        self._truncations += 1
+
+    # Flushing
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.log_end_offset - self.recovery_point
+
+    def needs_flush(self) -> bool:
+        """Whether flush.messages asks for a flush before anything more is acknowledged."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    def plan_flush(self, up_to: int | None = None, *, closing: bool = False) -> LogFlush:
+        """What to sync so that all below `up_to` (the end, if not given) survives a power cut.
+
+        Carry out its `sync`, in a thread if you like, then call `finish_flush`. With `closing` the indexes of the
+        active segment are written too.
+        """
+        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if closing:
+            self.segments.active.complete(self.config)
+        flushes = [
+            segment.plan_flush(indexes=closing)
+            for segment in self.segments.from_offset(min(self.recovery_point, end))
+            if (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)
+            or (closing and segment.growing is not None)
+        ]
+        epochs = self.leader_epochs.encode() if self._epochs_dirty else None
+        self._epochs_dirty = False
+        return LogFlush(
+            self.ports.disk,
+            self.directory,
+            end,
+            tuple(flushes),
+            self.snapshots.take_unsynced(),
+            epochs,
+            self._truncations,
+        )
+
+    def finish_flush(self, flush: LogFlush, *, succeeded: bool) -> None:
+        """Move the recovery point after a flush, unless a truncation overtook it; after a failure nothing moves."""
+        overtaken = flush.truncations != self._truncations
+        for segment_flush in flush.segments:
+            segment_flush.segment.finish_flush(segment_flush, succeeded=succeeded and not overtaken)
+        if not succeeded:
+            self.offline = True
+        elif not overtaken:
+            self.recovery_point = max(self.recovery_point, flush.up_to)
+            self.last_flush_ms = self.ports.clock.monotonic_ms()
+
+    def flush(self, up_to: int | None = None, *, closing: bool = False) -> None:
+        """Plan, sync and finish at once, for who may wait. Raises OSError, and then the log is offline."""
+        flush = self.plan_flush(up_to, closing=closing)
+        succeeded = False
+        try:
+            flush.sync()
+            succeeded = True
+        finally:
+            self.finish_flush(flush, succeeded=succeeded)
+
+    # Maintenance
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete what retention does not keep; how many segments. Raises OSError."""
+        facts = [
+            SegmentFacts(segment.base_offset, end, segment.size_bytes, segment.largest_timestamp())
+            for segment, end in zip(self.segments, self.segments.ends(), strict=True)
+        ]
+        deletions = decide_retention(
+            facts,
+            self.config,
+            now_ms=now_ms,
+            high_watermark=self.high_watermark,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
+        if not deletions:
+            return 0
+        for deletion in deletions:
+            log.info(
+                "%s: deleting the segment at offset %d: %s",
+                self.topic_partition,
+                deletion.base_offset,
+                deletion.reason,
+            )
+        if len(deletions) == len(self.segments):
+            self.roll("retention takes the active segment")
+        self.discard(self.segments.remove_first(len(deletions)))
+        self.advance_log_start_offset(self.segments.first.base_offset)
+        return len(deletions)
+
+    def discard(self, segments: Sequence[Segment]) -> None:
+        """Rename segments that are no longer in the log, and have their files removed later."""
+        for segment in segments:
+            segment.rename(".deleted")
+        if segments:
+            self.ports.owner.remove_later(segments, self.config.file_delete_delay_ms)
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return self.producers.remove_expired(now_ms=now_ms, expiration_ms=self.ports.producer_expiration_ms)
+
+    def remove_old_snapshots(self) -> None:
+        """Remove the snapshots that no recovery will start from, once the recovery point is in its checkpoint."""
+        active = self.segments.active
+        below_active = self.segments.below(active) or active
+        held = self.segments.place_of(self.recovery_point - 1)
+        recovery_start = self.segments[held].base_offset if held >= 0 else self.recovery_point
+        self.snapshots.remove_before(min(recovery_start, below_active.base_offset))
+
+    # The end
+
+    def close(self) -> None:
+        """Flush everything, with indexes and a snapshot, and close the files. Raises OSError."""
+        assert self._reserved is None, f"{self.topic_partition}: an append is under way"
+        if self.log_end_offset > self.log_start_offset:
+            self.snapshots.write(self.producers)
+        self.flush(closing=True)
+        self.release()
+
+    def release(self) -> None:
+        """Refuse everything from now on and close the files, each after its last slice."""
+        self.offline = True
+        for segment in self.segments:
+            segment.close()

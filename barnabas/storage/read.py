@@ -1,0 +1,175 @@
+"""Reading a log: by offset for Fetch, by timestamp for ListOffsets, and the aborted transactions of a range (KIP-98).
+
+A read hands out a slice of a segment's file, not bytes. It looks at the log's end once and at the caller's upper bound
+once, so that an append meanwhile cannot move the end of what it hands out (KAFKA-9835). A slice never spans segments.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.batch import BatchHeader, CorruptBatch
+from barnabas.protocol.records import iterate_records
+from barnabas.runtime.disk import FileSlice
+from barnabas.storage.file_names import LOG_SUFFIX
+from barnabas.storage.scan import CorruptSegment, iterate_file_headers
+from barnabas.storage.segment import Segment
+from barnabas.storage.txn_index import AbortedTxn, search_aborted
+
+if TYPE_CHECKING:
+    from barnabas.storage.log import Log
+
+
+class OffsetOutOfRange(Exception):
+    """The offset is below the log's start or above its end."""
+
+    def __init__(self, offset: int, *, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is not in {log_start_offset} to {log_end_offset}")
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class LogRead:
+    """What a read found. Who takes the slice releases it.
+
+    `slice` is None where there is nothing below the upper bound. Its last batch may be cut by `max_bytes`; with
+    `first_batch_incomplete` even its first is.
+    """
+
+    offset: int
+    slice: FileSlice | None
+    first_batch_incomplete: bool
+    segment_base_offset: int
+    position: int
+
+    def __len__(self) -> int:
+        return 0 if self.slice is None else self.slice.size
+
+
+@dataclass(slots=True, frozen=True)
+class TimestampedOffset:
+    """A record by its offset, with its timestamp and the leader epoch it was written in (-1: not known)."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> LogRead:
+    """The batches from the one that holds `offset` to the last that ends below `upper_bound_offset`.
+
+    At most `max_bytes`, but with `min_one_batch` at least the first whole. Raises OffsetOutOfRange, CorruptSegment and
+    OSError.
+    """
+    end_offset = log.log_end_offset
+    if not log.log_start_offset <= offset <= end_offset:
+        raise OffsetOutOfRange(offset, log_start_offset=log.log_start_offset, log_end_offset=end_offset)
+    upper = min(upper_bound_offset, end_offset)
+    segments = log.segments
+    place = segments.place_of(offset)
+    if offset >= upper:
+        segment = segments[max(place, 0)]
+        return LogRead(offset, None, False, segment.base_offset, segment.size_bytes)
+    for segment_place in range(max(place, 0), len(segments)):
+        segment = segments[segment_place]
+        position = segment.position_of(offset)
+        if position is None:
+            continue
+        limit = _end_position(log, segment, segment_place, upper, end_offset)
+        return _cut(segment, offset, position, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, upper=upper)
+    return LogRead(offset, None, False, segments.active.base_offset, segments.active.size_bytes)
+
+
+def _end_position(log: "Log", segment: Segment, place: int, upper: int, end_offset: int) -> int:
+    """Where the batches of the segment end that lie below `upper`."""
+    if upper == end_offset or (place + 1 < len(log.segments) and log.segments[place + 1].base_offset <= upper):
+        return segment.size_bytes
+    position = segment.position_of(upper)
+    return segment.size_bytes if position is None else position
+
+
+def _cut(
+    segment: Segment, offset: int, position: int, limit: int, *, max_bytes: int, min_one_batch: bool, upper: int
+) -> LogRead:
+    available = limit - position
+    size, incomplete = available, False
+    if max_bytes < available:
+        first_bytes = segment.batch_bytes_at(position)
+        size = max(max_bytes, first_bytes) if min_one_batch else max(max_bytes, 0)
+        incomplete = size < first_bytes
+    if size <= 0:
+        return LogRead(offset, None, incomplete, segment.base_offset, position)
+    if position + size == limit:
+        segment.remember_end(upper, limit)
+    return LogRead(
+        offset, FileSlice(segment.log_file, position, size, segment), incomplete, segment.base_offset, position
+    )
+
+
+def offset_bound(log: "Log", read: LogRead) -> int:
+    """An offset that is above all that the slice holds, and not far above: for the search of aborted transactions."""
+    place = log.segments.place_of(read.segment_base_offset)
+    segment = log.segments[place]
+    bound = segment.next_indexed_offset(read.position + len(read))
+    if bound is not None:
+        return bound
+    return log.segments[place + 1].base_offset if place + 1 < len(log.segments) else log.log_end_offset
+
+
+def find_aborted(log: "Log", *, start: int, upper: int) -> list[AbortedTxn]:
+    """The aborted transactions with a record in [start, upper)."""
+    found: list[AbortedTxn] = []
+    for segment in log.segments.from_offset(start):
+        search = search_aborted(segment.aborted_transactions(), start=start, upper=upper)
+        found += search.transactions
+        if search.complete:
+            break
+    return found
+
+
+def find_timestamp(log: "Log", timestamp: int) -> TimestampedOffset | None:
+    """The first record at or after the log's start whose timestamp is at least `timestamp` (KIP-79).
+
+    Batches are inflated within the topic's ceiling. Raises CorruptSegment and OSError.
+    """
+    for segment in log.segments:
+        # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all.
+        if segment.size_bytes == 0 or 0 <= segment.max_timestamp < timestamp:
+            continue
+        position = segment.position_for_timestamp(timestamp, log.log_start_offset)
+        for at, header in iterate_file_headers(segment.log_file, position, segment.size_bytes):
+            if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+                continue
+            found = _find_in_batch(log, segment, at, header, timestamp)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_in_batch(
+    log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int
+) -> TimestampedOffset | None:
+    batch = segment.log_file.pread(header.size_bytes, position)
+    try:
+        for record in iterate_records(batch, 0, header, log.config.max_decompressed_bytes):
+            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+                return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+    except CorruptBatch as error:
+        raise CorruptSegment(f"{segment.path(LOG_SUFFIX)}: the batch at byte {position}: {error}") from error
+    return None
+
+
+def offsets_before(log: "Log", timestamp: int, *, max_count: int, now_ms: int) -> list[int]:
+    """Segment starts by file time, greatest offset first, as ListOffsets v0 answers.
+
+    `timestamp` -1 asks for the newest, -2 for the oldest, else for those whose file was last changed at or before it.
+    """
+    starts = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms()) for segment in log.segments]
+    if log.segments.active.size_bytes:
+        starts.append((log.log_end_offset, now_ms))
+    if timestamp == -1:
+        last = len(starts) - 1
+    elif timestamp == -2:
+        last = 0
+    else:
+        last = max((place for place, (_, changed_ms) in enumerate(starts) if changed_ms <= timestamp), default=-1)
+    return [offset for offset, _ in reversed(starts[: last + 1])][: max(max_count, 0)]

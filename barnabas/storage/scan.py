@@ -1,0 +1,281 @@
+"""Walking over the batches of a segment's file, in pieces: no segment is ever held in memory whole.
+
+`iterate_file_headers` trusts the file and reads headers only, for lookups. `scan_segment` trusts nothing: it checks
+every batch as recovery does and builds all that follows from the log again. It touches nothing, takes and returns
+values that can be pickled, and so can run in a worker process.
+
+A batch is bad when its bytes end early, its length or counts are impossible, its checksum does not match, or its
+offsets go back. Base offset and leader epoch stand outside of the checksum: where one batch jumps ahead and the next
+continues what stood before it, the one that jumped is the bad one. Messages of formats 0 and 1 are not damage: they
+raise `UnsupportedLogFormat`, because cutting them would destroy what another broker wrote.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from barnabas.protocol.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    CrcMismatch,
+    InvalidRecordCount,
+    TruncatedBatch,
+    UnsupportedMagic,
+    read_header,
+    verify_crc,
+)
+from barnabas.protocol.records import ControlRecordType, iterate_records, read_control_record
+from barnabas.runtime.disk import Buffer, Disk, File
+from barnabas.storage.index import OffsetIndex, TimeIndex
+from barnabas.storage.leader_epochs import EpochEntry
+from barnabas.storage.log_config import MAX_INT32
+from barnabas.storage.producer_state import EndTxn, ProducerState
+from barnabas.storage.txn_index import AbortedTxn
+
+_LOOKUP_WINDOW: Final = 8 * 1024
+_REPLAY_WINDOW: Final = 64 * 1024
+_SCAN_WINDOW: Final = 1024 * 1024
+_CRC_COVERS_FROM: Final = 21
+_CONTROL_BYTES: Final = 64 * 1024
+_LEGACY_PREFIX: Final = Struct(">qiIb")
+
+
+class CorruptSegment(Exception):
+    """A segment's file does not hold a batch where one must be."""
+
+
+class UnsupportedLogFormat(Exception):
+    """A segment holds messages of format 0 or 1."""
+
+
+class OffsetsOutOfOrder(CorruptBatch):
+    """A batch whose offsets do not follow those before it, or cannot stand in its segment."""
+
+
+@dataclass(slots=True)
+class SegmentScan:
+    """What a scan found: how far the segment is good, and all that can be rebuilt from that part."""
+
+    valid_bytes: int
+    next_offset: int
+    batches: int = 0
+    offset_index: OffsetIndex = field(default_factory=OffsetIndex)
+    time_index: TimeIndex = field(default_factory=TimeIndex)
+    last_indexed_position: int = 0
+    first_timestamp: int | None = None
+    max_timestamp: int = -1
+    offset_of_max_timestamp: int = -1
+    epochs: list[EpochEntry] = field(default_factory=list)
+    aborted: list[AbortedTxn] = field(default_factory=list)
+    producers: ProducerState = field(default_factory=ProducerState)
+    problem: str | None = None
+    """Why the scan ended before the end of the file."""
+
+
+def iterate_file_headers(
+    file: File, position: int, end: int, *, window_bytes: int = _LOOKUP_WINDOW
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches from `position`, where one starts, to `end`: (position, header). Raises CorruptSegment."""
+    window, window_at = b"", position
+    while position < end:
+        at = position - window_at
+        if at + HEADER_BYTES > len(window):
+            window, window_at, at = file.pread(min(window_bytes, end - position), position), position, 0
+        try:
+            header = read_header(window, at)
+        except CorruptBatch as error:
+            raise CorruptSegment(f"{file.path}: no batch at byte {position}: {error}") from error
+        if position + header.size_bytes > end:
+            raise CorruptSegment(f"{file.path}: the batch at byte {position} goes over the end, byte {end}")
+        yield position, header
+        position += header.size_bytes
+
+
+def read_end_txn(batch: Buffer, header: BatchHeader) -> tuple[EndTxn, int] | None:
+    """What the control batch says and its timestamp; None for an empty one or a type that ends no transaction."""
+    for record in iterate_records(batch, 0, header, _CONTROL_BYTES):
+        marker = read_control_record(record)
+        if marker.kind is ControlRecordType.UNKNOWN:
+            return None
+        commit = marker.kind is ControlRecordType.COMMIT
+        return EndTxn(commit, marker.coordinator_epoch), record.timestamp
+    return None
+
+
+def apply_to_producers(producers: ProducerState, batch: Buffer, header: BatchHeader) -> AbortedTxn | None:
+    """Record a batch of the log, with its bytes where it is a control batch; the transaction that it aborted."""
+    aborted = None
+    if header.producer_id >= 0:
+        if not header.is_control:
+            producers.apply_batch(header, base_offset=header.base_offset)
+        elif (end_txn := read_end_txn(batch, header)) is not None:
+            marker, timestamp = end_txn
+            done = producers.apply_marker(header, marker, offset=header.base_offset, timestamp=timestamp)
+            if done.aborted:
+                stable = producers.last_stable_offset_after(done)
+                aborted = AbortedTxn(done.producer_id, done.first_offset, done.last_offset, stable)
+    producers.end_offset = header.next_offset
+    return aborted
+
+
+def replay_producers(disk: Disk, path: str, producers: ProducerState, *, position: int, end: int, upto: int) -> None:
+    """Apply the batches of a good segment, from the state's end offset to `upto`, to the producers.
+
+    `position` is where a batch starts that is not after the state's end offset. Raises CorruptSegment.
+    """
+    file = disk.open(path, writable=False)
+    try:
+        for at, header in iterate_file_headers(file, position, end, window_bytes=_REPLAY_WINDOW):
+            if header.base_offset >= upto:
+                return
+            if header.base_offset < producers.end_offset:
+                continue
+            batch = file.pread(header.size_bytes, at) if header.is_control else b""
+            try:
+                apply_to_producers(producers, batch, header)
+            except CorruptBatch as error:
+                raise CorruptSegment(f"{path}: no control record at byte {at}: {error}") from error
+    finally:
+        file.close()
+
+
+def scan_segment(
+    disk: Disk,
+    path: str,
+    *,
+    base_offset: int,
+    next_base_offset: int | None,
+    index_interval_bytes: int,
+    producers: ProducerState,
+) -> SegmentScan:
+    """Check the whole segment and rebuild what follows from it, up to the first bad batch.
+
+    `next_base_offset` is where the next segment starts, if there is one. `producers` is the state at the segment's
+    base offset; it is changed. Raises UnsupportedLogFormat and OSError.
+    """
+    highest_offset = base_offset + MAX_INT32
+    if next_base_offset is not None:
+        highest_offset = min(highest_offset, next_base_offset - 1)
+    file = disk.open(path, writable=False)
+    scan = SegmentScan(0, base_offset, producers=producers)
+    try:
+        end = file.size()
+        try:
+            _scan_batches(scan, _checked_batches(file, end), base_offset, highest_offset, index_interval_bytes)
+        except UnsupportedMagic as error:
+            if error.magic in (0, 1) and _is_legacy_message(file, scan.valid_bytes, end):
+                raise UnsupportedLogFormat(f"{path}: format {error.magic} at byte {scan.valid_bytes}") from None
+            scan.problem = str(error)
+        except CorruptBatch as error:
+            scan.problem = str(error)
+    finally:
+        file.close()
+    return scan
+
+
+_Checked = tuple[int, BatchHeader, memoryview]
+
+
+def _scan_batches(
+    scan: SegmentScan, checked: Iterator[_Checked], base_offset: int, highest_offset: int, interval: int
+) -> None:
+    jumped: _Checked | None = None
+    try:
+        for found in checked:
+            header = found[1]
+            if jumped is not None:
+                if header.base_offset < jumped[1].next_offset:
+                    suspect, jumped = jumped, None
+                    raise OffsetsOutOfOrder(f"base offset {suspect[1].base_offset} is ahead of what follows")
+                _note(scan, jumped, base_offset, interval)
+                jumped = None
+            if not scan.next_offset <= header.base_offset <= header.last_offset <= highest_offset:
+                raise OffsetsOutOfOrder(
+                    f"offsets {header.base_offset} to {header.last_offset} do not follow {scan.next_offset - 1}"
+                )
+            if header.base_offset > scan.next_offset:
+                jumped = found
+            else:
+                _note(scan, found, base_offset, interval)
+    finally:
+        if jumped is not None:
+            _note(scan, jumped, base_offset, interval)
+
+
+def _checked_batches(file: File, end: int) -> Iterator[_Checked]:
+    """Every batch with its position and bytes (none for one greater than the window). Raises CorruptBatch."""
+    window, window_at, position = memoryview(b""), 0, 0
+    while position < end:
+        at = position - window_at
+        if at + HEADER_BYTES > len(window):
+            window, window_at, at = memoryview(file.pread(_SCAN_WINDOW, position)), position, 0
+        header = read_header(window, at)
+        size = header.size_bytes
+        if position + size > end:
+            raise TruncatedBatch(f"the batch ends at byte {position + size}, after the file's end")
+        if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
+            raise InvalidRecordCount(f"{header.record_count} records, last offset delta {header.last_offset_delta}")
+        if at + size > len(window) and size <= _SCAN_WINDOW:
+            window, window_at, at = memoryview(file.pread(_SCAN_WINDOW, position)), position, 0
+        if size <= len(window) - at:
+            verify_crc(window, at, header)
+            yield position, header, window[at : at + size]
+        else:
+            _verify_crc_in_pieces(file, position, header)
+            yield position, header, memoryview(b"")
+        position += size
+
+
+def _verify_crc_in_pieces(file: File, position: int, header: BatchHeader) -> None:
+    at, end, crc = position + _CRC_COVERS_FROM, position + header.size_bytes, 0
+    while at < end:
+        piece = file.pread(min(_SCAN_WINDOW, end - at), at)
+        if not piece:
+            raise TruncatedBatch("the file became shorter")
+        crc = crc32c(piece, crc)
+        at += len(piece)
+    if crc != header.crc:
+        raise CrcMismatch(f"the checksum is {crc:#010x}, the batch says {header.crc:#010x}")
+
+
+def _note(scan: SegmentScan, found: _Checked, base_offset: int, interval: int) -> None:
+    """Add a good batch to what the scan found."""
+    position, header, batch = found
+    aborted = apply_to_producers(scan.producers, batch, header)
+    if aborted is not None:
+        scan.aborted.append(aborted)
+    if header.max_timestamp > scan.max_timestamp:
+        scan.max_timestamp, scan.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+    if scan.first_timestamp is None:
+        scan.first_timestamp = header.max_timestamp
+    if position - scan.last_indexed_position > interval:
+        scan.offset_index.append(header.last_offset - base_offset, position)
+        scan.time_index.maybe_append(scan.max_timestamp, scan.offset_of_max_timestamp - base_offset)
+        scan.last_indexed_position = position
+    if header.leader_epoch >= 0 and (not scan.epochs or header.leader_epoch > scan.epochs[-1].epoch):
+        scan.epochs.append(EpochEntry(header.leader_epoch, header.base_offset))
+    scan.valid_bytes = position + header.size_bytes
+    scan.next_offset = header.next_offset
+    scan.batches += 1
+
+
+def _is_legacy_message(file: File, position: int, end: int) -> bool:
+    """Whether a whole message of format 0 or 1, with its own checksum, stands at `position`."""
+    prefix = file.pread(_LEGACY_PREFIX.size, position)
+    if len(prefix) < _LEGACY_PREFIX.size:
+        return False
+    _, length, crc, _ = _LEGACY_PREFIX.unpack(prefix)
+    at, stop, actual = position + 16, position + LOG_OVERHEAD_BYTES + length, 0
+    if not at < stop <= end:
+        return False
+    while at < stop:
+        piece = file.pread(min(_SCAN_WINDOW, stop - at), at)
+        actual = zlib.crc32(piece, actual)
+        at += len(piece)
+    return bool(actual == crc)

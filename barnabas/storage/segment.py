@@ -1,0 +1,430 @@
+"""One segment of a log: a file of batches and its indexes.
+
+A segment is *growing* (the last of its log: indexes in memory), then *sealed* (nothing is appended any more, but the
+indexes are still in memory and their files not complete), then *closed* (flushed whole; the indexes are searched on
+disk and all files open on use). Index files are written when a segment is flushed after its sealing, or when the log is
+closed: a segment that can still lose its indexes in a crash is one that recovery scans.
+
+`size_bytes` is what has been published. What a failed write left after it is never read; recovery cuts it.
+`pin` and `unpin` keep the files open while a slice is under way or a flush runs.
+
+The owner is the log's task. A flush is planned by it, carried out by a thread (`SegmentFlush.sync`), which touches
+nothing of the segment, and noted by the owner.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from barnabas.protocol.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from barnabas.runtime.disk import Disk, File
+from barnabas.storage.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_file,
+)
+from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, StoredIndex, TimeIndex
+from barnabas.storage.log_config import MAX_INT32, LogConfig
+from barnabas.storage.open_files import OpenFiles
+from barnabas.storage.scan import CorruptSegment, iterate_file_headers
+from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
+
+_REMEMBERED_POSITIONS: Final = 16
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentFiles:
+    """Where segments live and how their files are opened."""
+
+    disk: Disk
+    open_files: OpenFiles
+
+
+@dataclass(slots=True)
+class GrowingIndexes:
+    """The indexes of a segment that is not closed yet."""
+
+    offsets: OffsetIndex = field(default_factory=OffsetIndex)
+    times: TimeIndex = field(default_factory=TimeIndex)
+    aborted: list[AbortedTxn] = field(default_factory=list)
+    bytes_since_entry: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentFlush:
+    """What to write and to sync so that a segment survives a power cut as it was when this was made."""
+
+    segment: "Segment"
+    log_file: File
+    size_bytes: int
+    index_files: tuple[tuple[File, bytes], ...]
+
+    def sync(self) -> None:
+        """Write and sync; may run in a thread. Raises OSError."""
+        try:
+            for file, data in self.index_files:
+                file.pwrite(data, 0)
+                file.truncate(len(data))
+                file.fsync()
+            self.log_file.fsync()
+        finally:
+            for file, _ in self.index_files:
+                file.close()
+
+
+class Segment:
+    """A segment by its base offset. `growing` is None once it is closed."""
+
+    __slots__ = (
+        "_closing",
+        "_files",
+        "_index_file",
+        "_log_file",
+        "_pins",
+        "_positions",
+        "_time_index_file",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "directory_synced",
+        "file_suffix",
+        "first_timestamp",
+        "flushed_bytes",
+        "growing",
+        "has_txn_index",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "roll_jitter_ms",
+        "sealed",
+        "size_bytes",
+    )
+
+    def __init__(self, files: SegmentFiles, directory: str, base_offset: int, *, created_ms: int) -> None:
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.file_suffix = ""
+        self.size_bytes = 0
+        self.flushed_bytes = 0
+        self.directory_synced = False
+        self.first_timestamp: int | None = None
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = -1
+        self.roll_jitter_ms = 0
+        self.growing: GrowingIndexes | None = GrowingIndexes()
+        self.sealed = False
+        self.has_txn_index = False
+        self._log_file: File | None = None
+        self._index_file: StoredIndex | None = None
+        self._time_index_file: StoredIndex | None = None
+        self._positions: dict[int, int] = {}
+        self._pins = 0
+        self._closing = False
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{segment_file(self.base_offset, suffix)}{self.file_suffix}"
+
+    def choose_jitter(self, config: LogConfig, random: Random) -> None:
+        """Draw how much earlier than segment.ms the segment is rolled, so that many logs do not roll at once."""
+        if config.segment_jitter_ms:
+            self.roll_jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms))
+
+    def create_files(self, config: LogConfig) -> None:
+        """Make the files of a new segment; what a lost life of the log left under these names is emptied."""
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            file = self._files.disk.open(self.path(suffix), create=True)
+            if file.size():
+                file.truncate(0)
+            if suffix != LOG_SUFFIX:
+                file.close()
+            else:
+                self._log_file = file
+                if config.preallocate:
+                    file.truncate(config.segment_bytes)
+        self._files.disk.remove(self.path(TXN_INDEX_SUFFIX))
+
+    @property
+    def log_file(self) -> File:
+        """The file of batches, opened if need be."""
+        file = self._log_file
+        if file is None:
+            file = self._log_file = self._files.disk.open(self.path(LOG_SUFFIX))
+        if self.growing is None:
+            self._files.open_files.touch(self)
+        return file
+
+    # Growing
+
+    def roll_reason(
+        self, config: LogConfig, *, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> str | None:
+        """Why these batches must not go into this segment any more, if they must not."""
+        growing = self.growing
+        assert growing is not None
+        assert not self.sealed
+        if last_offset - self.base_offset > MAX_INT32:
+            return "offset span"
+        if self.size_bytes:
+            if self.size_bytes + size_bytes > config.segment_bytes:
+                return "size"
+            first = self.first_timestamp
+            age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
+            if age_ms > config.segment_ms - self.roll_jitter_ms:
+                return "age"
+            # The time index keeps a slot for the entry that closes it.
+            if (
+                len(growing.offsets) >= config.segment_index_bytes // OFFSET_ENTRY.size
+                or len(growing.times) >= config.segment_index_bytes // TIME_ENTRY.size - 1
+            ):
+                return "index full"
+        return None
+
+    def publish_batch(self, header: BatchHeader, *, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
+        """Count in a batch that was written at `size_bytes`."""
+        growing = self.growing
+        assert growing is not None
+        position = self.size_bytes
+        size = LOG_OVERHEAD_BYTES + header.length
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if growing.bytes_since_entry > interval_bytes:
+            growing.offsets.append(last_offset - self.base_offset, position)
+            growing.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+            growing.bytes_since_entry = size
+        else:
+            growing.bytes_since_entry += size
+        self._remember(last_offset - header.last_offset_delta, position)
+        self.size_bytes = position + size
+
+    def seal(self, config: LogConfig) -> None:
+        """Say that nothing will be appended any more."""
+        self.complete(config)
+        self.sealed = True
+
+    def complete(self, config: LogConfig) -> None:
+        """Bring file and indexes into the form in which another broker may take them over."""
+        growing = self.growing
+        assert growing is not None
+        growing.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+        if config.preallocate:
+            self.log_file.truncate(self.size_bytes)
+
+    # Reading
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the first batch starts that reaches to `offset` or over it; None when all end before."""
+        position = self._positions.get(offset)
+        if position is not None:
+            return position
+        start = self._lookup(offset - self.base_offset)
+        for at, header in iterate_file_headers(self.log_file, start, self.size_bytes):
+            if at == start and header.base_offset > offset and at:
+                raise CorruptSegment(f"{self.path(INDEX_SUFFIX)}: the entry for offset {offset} points behind it")
+            if header.last_offset >= offset:
+                self._remember(offset, at)
+                return at
+        return None
+
+    def remember_end(self, next_offset: int, position: int) -> None:
+        """Say that the batch with `next_offset` starts at `position`, as a reader will soon ask."""
+        if position < self.size_bytes:
+            self._remember(next_offset, position)
+
+    def batch_bytes_at(self, position: int) -> int:
+        prefix = self.log_file.pread(LOG_OVERHEAD_BYTES, position)
+        return LOG_OVERHEAD_BYTES + int.from_bytes(prefix[8:12], "big", signed=True)
+
+    def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
+        """Where a search for the first record at or after `timestamp`, from `start_offset` on, begins."""
+        if self.growing is not None:
+            relative = self.growing.times.lookup(timestamp)
+        else:
+            entry = self._stored_times().last_at_most(timestamp)
+            relative = entry[1] if entry else 0
+        return self._lookup(max(relative, start_offset - self.base_offset))
+
+    def next_indexed_offset(self, position: int) -> int | None:
+        """The offset of the first index entry at or after `position`: no earlier batch there has a greater one."""
+        if self.growing is not None:
+            relative = self.growing.offsets.offset_from(position)
+            return None if relative is None else self.base_offset + relative
+        entry = self._stored_offsets().first_at_least(position)
+        return None if entry is None else self.base_offset + entry[0]
+
+    def largest_timestamp(self) -> int:
+        """The greatest timestamp of a record; when the file was last changed, where the records have none."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """When the file of batches was last changed."""
+        return self._files.disk.modified_ms(self.path(LOG_SUFFIX))
+
+    def aborted_transactions(self) -> list[AbortedTxn]:
+        """The aborted transactions whose marker stands in this segment."""
+        if self.growing is not None:
+            return self.growing.aborted
+        if not self.has_txn_index:
+            return []
+        data = self._files.disk.read_bytes(self.path(TXN_INDEX_SUFFIX))
+        return decode_aborted(data, base_offset=self.base_offset)
+
+    def last_next_offset(self) -> int:
+        """The offset after the last batch. Raises CorruptSegment when the file does not end with a batch."""
+        next_offset = self.base_offset
+        start = self.growing.offsets.last_position if self.growing is not None else 0
+        for _, header in iterate_file_headers(self.log_file, start, self.size_bytes):
+            next_offset = header.next_offset
+        return next_offset
+
+    def _lookup(self, relative_offset: int) -> int:
+        if self.growing is not None:
+            return self.growing.offsets.lookup(relative_offset)
+        entry = self._stored_offsets().last_at_most(relative_offset)
+        return entry[1] if entry else 0
+
+    def _remember(self, offset: int, position: int) -> None:
+        positions = self._positions
+        if len(positions) >= _REMEMBERED_POSITIONS:
+            del positions[next(iter(positions))]
+        positions[offset] = position
+
+    def _stored_offsets(self) -> StoredIndex:
+        if self._index_file is None:
+            self._index_file = StoredIndex(self._files.disk.open(self.path(INDEX_SUFFIX), writable=False), OFFSET_ENTRY)
+        self._files.open_files.touch(self)
+        return self._index_file
+
+    def _stored_times(self) -> StoredIndex:
+        if self._time_index_file is None:
+            file = self._files.disk.open(self.path(TIME_INDEX_SUFFIX), writable=False)
+            self._time_index_file = StoredIndex(file, TIME_ENTRY)
+        self._files.open_files.touch(self)
+        return self._time_index_file
+
+    # Truncation
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the batches that reach to `offset` or over it; the segment grows on from there."""
+        position = self.position_of(offset)
+        growing = self.reopen_indexes()
+        if position is not None:
+            self.log_file.truncate(position)
+            self.size_bytes = position
+            self.flushed_bytes = min(self.flushed_bytes, position)
+        relative = offset - self.base_offset
+        growing.offsets.truncate_to(relative)
+        growing.times.truncate_to(relative)
+        growing.aborted = [txn for txn in growing.aborted if txn.last_offset < offset]
+        growing.bytes_since_entry = 0
+        self._positions.clear()
+        if self.size_bytes == 0:
+            self.first_timestamp = None
+        self._reload_timestamps(growing)
+
+    def reopen_indexes(self) -> GrowingIndexes:
+        """The indexes in memory, read back where the segment was closed."""
+        self.sealed = False
+        if self.growing is None:
+            disk = self._files.disk
+            offsets = OffsetIndex.decode(disk.read_bytes(self.path(INDEX_SUFFIX)), log_bytes=self.size_bytes)
+            times = TimeIndex.decode(disk.read_bytes(self.path(TIME_INDEX_SUFFIX)))
+            aborted = self.aborted_transactions()
+            self.close_files()
+            self.growing = GrowingIndexes(offsets, times, aborted)
+        return self.growing
+
+    def _reload_timestamps(self, growing: GrowingIndexes) -> None:
+        """Find the greatest timestamp again: the index up to its last entry, then the batches after it."""
+        last = growing.times.last
+        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
+        start = 0
+        if last is not None:
+            self.max_timestamp, self.offset_of_max_timestamp = last[0], self.base_offset + last[1]
+            start = growing.offsets.lookup(last[1])
+        for _, header in iterate_file_headers(self.log_file, start, self.size_bytes):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    # Flushing
+
+    @property
+    def needs_flush(self) -> bool:
+        return self.flushed_bytes < self.size_bytes or self.sealed or not self.directory_synced
+
+    def plan_flush(self, *, indexes: bool) -> SegmentFlush:
+        """Pin the segment and say what to sync; with `indexes` or once sealed, its index files too."""
+        growing = self.growing
+        contents: list[tuple[str, bytes]] = []
+        if growing is not None and (indexes or self.sealed):
+            contents.append((INDEX_SUFFIX, growing.offsets.encode()))
+            contents.append((TIME_INDEX_SUFFIX, growing.times.encode()))
+            if growing.aborted or self.has_txn_index:
+                contents.append((TXN_INDEX_SUFFIX, encode_aborted(growing.aborted)))
+        # Opened here, because the segment may have been renamed when the thread comes to it.
+        index_files = [(self._files.disk.open(self.path(suffix), create=True), data) for suffix, data in contents]
+        self.pin()
+        return SegmentFlush(self, self.log_file, self.size_bytes, tuple(index_files))
+
+    def finish_flush(self, flush: SegmentFlush, *, succeeded: bool) -> None:
+        """Unpin; after a success, which no truncation has overtaken, note it and close a sealed segment."""
+        if succeeded:
+            self.flushed_bytes = flush.size_bytes
+            self.directory_synced = True
+            if self.growing is not None and self.sealed:
+                self.has_txn_index = bool(self.growing.aborted)
+                self.growing = None
+                self.sealed = False
+                self._files.open_files.touch(self)
+        self.unpin()
+
+    # Files
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
+    def pin(self) -> None:
+        self._pins += 1
+
+    def unpin(self) -> None:
+        assert self._pins > 0
+        self._pins -= 1
+        if self._closing and self._pins == 0:
+            self.close_files()
+
+    def close(self) -> None:
+        """Close the files, now or when the last slice is done."""
+        self._closing = True
+        if self._pins == 0:
+            self.close_files()
+
+    def close_files(self) -> None:
+        self._files.open_files.forget(self)
+        for stored in (self._index_file, self._time_index_file):
+            if stored is not None:
+                stored.close()
+        if self._log_file is not None:
+            self._log_file.close()
+        self._log_file = self._index_file = self._time_index_file = None
+
+    def rename(self, file_suffix: str) -> None:
+        """Give all files another ending, `.deleted` when the segment is to go."""
+        for suffix in SEGMENT_SUFFIXES:
+            source = self.path(suffix)
+            if self._files.disk.exists(source):
+                self._files.disk.rename(
+                    source, f"{self.directory}/{segment_file(self.base_offset, suffix)}{file_suffix}"
+                )
+        self.file_suffix = file_suffix
+
+    def remove_files(self) -> None:
+        """Unlink all files. May run in a thread, after the last slice is done."""
+        for suffix in SEGMENT_SUFFIXES:
+            self._files.disk.remove(self.path(suffix))

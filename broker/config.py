@@ -73,6 +73,7 @@ class BrokerConfig:
     auto_create_topics_enable: bool
     delete_topic_enable: bool
     transactional_id_expiration_ms: int
+    transaction_max_timeout_ms: int
     max_incremental_fetch_session_cache_slots: int
     fetch_max_bytes: int
 
@@ -201,6 +202,7 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue]) -> Broke
         auto_create_topics_enable=read.flag("auto.create.topics.enable"),
         delete_topic_enable=read.flag("delete.topic.enable"),
         transactional_id_expiration_ms=read.number("transactional.id.expiration.ms"),
+        transaction_max_timeout_ms=read.number("transaction.max.timeout.ms"),
         max_incremental_fetch_session_cache_slots=read.number("max.incremental.fetch.session.cache.slots"),
         fetch_max_bytes=read.number("fetch.max.bytes"),
     )

@@ -14,6 +14,7 @@ from broker.config import BrokerConfig, flush_ms, retention_ms, roll_jitter_ms, 
 from broker.config_keys import TOPIC_KEYS
 from broker.config_keys.key import ConfigError, ConfigValue, full_protocol_version
 from zk_schema import paths
+from zk_schema.json_text import InvalidPayload
 from zk_schema.payloads import EntityConfig
 from zk_schema.port import ZooKeeper
 
@@ -146,15 +147,23 @@ class TopicConfigs:
         self._zk = zk
 
     async def overrides(self, topic: str) -> dict[str, str]:
-        """Keys and texts in /config/topics; empty when there are none or the znode cannot be read as one."""
+        """Keys and texts in /config/topics, none when there is no such znode.
+
+        Raises:
+            InvalidPayload: what stands there is no configuration.
+            ZooKeeperError: ZooKeeper cannot be asked.
+        """
         znode = await self._zk.get(paths.topic_config(topic))
-        if znode is None or not znode.data:
-            return {}
-        return dict(EntityConfig.decode(znode.data).config)
+        return {} if znode is None else dict(EntityConfig.decode(znode.data).config)
 
     async def settings(self, topic: str) -> TopicSettings:
-        """What the topic's partitions act on."""
-        settings, left_out = resolve_topic(self._config, await self.overrides(topic))
+        """What the topic's partitions act on. Raises ZooKeeperError."""
+        try:
+            overrides = await self.overrides(topic)
+        except InvalidPayload as error:
+            log.warning("topic %s: its configuration cannot be read, the broker's stands: %s", topic, error)
+            overrides = {}
+        settings, left_out = resolve_topic(self._config, overrides)
         for reason in left_out:
-            log.warning("topic %s: %s The broker's setting stands.", topic, reason)
+            log.warning("topic %s: the broker's setting stands: %s", topic, reason)
         return settings

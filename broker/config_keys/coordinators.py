@@ -98,7 +98,13 @@ TRANSACTION_KEYS: Final = (
         acts=True,
     ),
     ConfigKey(
-        "transaction.max.timeout.ms", INT, 900000, HIGH, "Longest transaction that may be asked for.", at_least(1)
+        "transaction.max.timeout.ms",
+        INT,
+        900000,
+        HIGH,
+        "Longest transaction that may be asked for.",
+        at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.state.log.min.isr",

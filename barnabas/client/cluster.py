@@ -7,6 +7,7 @@ nothing was ever heard is given up at once, so that a wrong address shows.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
+_CLOSE_TIMEOUT_S: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -75,10 +77,14 @@ class Cluster:
         """Close every connection. Requests under way fail."""
         opening, self._connections = self._connections, {}
         for task in opening.values():
-            task.cancel()
-        for outcome in await asyncio.gather(*opening.values(), return_exceptions=True):
-            if isinstance(outcome, Connection):
-                outcome.close()
+            task.cancel()  # does nothing to one that is open
+        outcomes = await asyncio.gather(*opening.values(), return_exceptions=True)
+        connections = [outcome for outcome in outcomes if isinstance(outcome, Connection)]
+        for connection in connections:
+            connection.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await asyncio.gather(*(connection.ended() for connection in connections))
 
     # Metadata.
 

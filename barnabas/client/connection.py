@@ -58,6 +58,7 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[bytearray]] = {}
         self._versions: Mapping[int, range] = {}
         self._lost: str | None = None
+        self._ended = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
@@ -104,6 +105,11 @@ class Connection:
             if self._channel is not None:
                 self._channel.close()
 
+    async def ended(self) -> None:
+        """Return when a closed connection has sent what it had to."""
+        if self._channel is not None:
+            await self._ended.wait()
+
     # What the channel calls.
 
     def frame_received(self, frame: bytearray) -> None:
@@ -115,6 +121,7 @@ class Connection:
             answer.set_result(frame)
 
     def channel_lost(self, reason: str) -> None:
+        self._ended.set()
         if self._lost is None:
             self._fail(reason)
 

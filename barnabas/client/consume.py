@@ -1,0 +1,261 @@
+"""Reading partitions from offset to offset: one long poll per leader, without groups and fetch sessions.
+
+Each leader has a task that fetches what it leads; when its broker is lost or leads a partition no more, the task ends
+and its partitions are given out again after new metadata. What was fetched waits in a bounded queue as raw batches and
+is decoded when it is asked for. Records come in order within a partition. Control records are left out; the records of
+aborted transactions are not (read_uncommitted).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
+from barnabas.protocol.batch import CorruptBatch, TruncatedBatch, iterate_headers, verify_crc
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages import fetch as fetch_api
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.records import Record, iterate_records
+
+log = logging.getLogger(__name__)
+
+_FORMAT_2_SINCE = 4
+_PAUSE_S = 0.1
+_QUEUED_ANSWERS = 8
+
+
+@dataclass(slots=True)
+class OffsetRange:
+    """From `start` on, up to `end` (exclusive), or on and on with None."""
+
+    start: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class ConsumerOptions:
+    """How partitions are read; the limits of bytes are those of the fetch requests."""
+
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 16 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    max_decompressed_bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class FetchedRecords:
+    """Records of one partition in the order of their offsets, with the high watermark when they were read."""
+
+    topic_partition: TopicPartition
+    records: list[Record]
+    high_watermark: int
+
+
+@dataclass(slots=True)
+class _Position:
+    """Where a partition is read next, and where its records that nobody asked for begin."""
+
+    offset: int
+    end: int | None
+
+    @property
+    def is_done(self) -> bool:
+        return self.end is not None and self.offset >= self.end
+
+
+@dataclass(slots=True)
+class _Answer:
+    topic_partition: TopicPartition
+    record_set: memoryview
+    start: int
+    end: int | None
+    high_watermark: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one iteration over a consumer has under way."""
+
+    positions: dict[TopicPartition, _Position]
+    answers: "asyncio.Queue[_Answer | None]"
+    room: asyncio.Semaphore
+    fetchers: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
+    assigned: dict[int, deque[TopicPartition]] = field(default_factory=dict)
+    progress_at_s: float = 0.0
+
+
+class Consumer:
+    """Reads ranges of partitions."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        options: ConsumerOptions | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._ranges = dict(ranges)
+        self._options = options or ConsumerOptions()
+
+    async def fetched(self) -> AsyncGenerator[FetchedRecords, None]:
+        """Give records as they come, until every range is read; close it to stop earlier. Raises ClientError."""
+        loop = asyncio.get_running_loop()
+        positions = {each: _Position(wanted.start, wanted.end) for each, wanted in self._ranges.items()}
+        run = _Run(
+            positions={each: position for each, position in positions.items() if not position.is_done},
+            answers=asyncio.Queue(),
+            room=asyncio.Semaphore(_QUEUED_ANSWERS),
+            progress_at_s=loop.time(),
+        )
+        reading = loop.create_task(self._read(run))
+        reading.add_done_callback(lambda _: run.answers.put_nowait(None))
+        try:
+            while (answer := await run.answers.get()) is not None:
+                run.room.release()
+                if records := self._decode(answer):
+                    yield FetchedRecords(answer.topic_partition, records, answer.high_watermark)
+            reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self, run: _Run) -> None:
+        """Keep a fetcher at every leader until nothing is left to read."""
+        try:
+            while run.positions:
+                await self._cluster.patiently(lambda: self._assign(run))
+                await asyncio.wait(run.fetchers.values(), return_when=asyncio.FIRST_COMPLETED)
+                for node_id in [each for each, task in run.fetchers.items() if task.done()]:
+                    del run.assigned[node_id]
+                    run.fetchers.pop(node_id).result()
+        finally:
+            for task in run.fetchers.values():
+                task.cancel()
+            await asyncio.gather(*run.fetchers.values(), return_exceptions=True)
+
+    async def _assign(self, run: _Run) -> None:
+        """Give every partition that nobody fetches to its leader's fetcher."""
+        taken = {each for partitions in run.assigned.values() for each in partitions}
+        try:
+            for topic_partition in [each for each in run.positions if each not in taken]:
+                node_id = (await self._cluster.leader(topic_partition)).node_id
+                run.assigned.setdefault(node_id, deque()).append(topic_partition)
+        finally:
+            # A partition without a leader does not hold the others up.
+            for node_id in run.assigned:
+                if node_id not in run.fetchers:
+                    fetcher = self._fetch_from(node_id, run)
+                    run.fetchers[node_id] = asyncio.get_running_loop().create_task(fetcher)
+
+    async def _fetch_from(self, node_id: int, run: _Run) -> None:
+        """Fetch what a broker leads, until it is read or the broker proves to be the wrong one."""
+        partitions = run.assigned[node_id]
+        try:
+            while partitions:
+                await self._fetch_once(node_id, run)
+        except ClientError as error:
+            if not error.retriable:
+                raise
+            stalled_s = asyncio.get_running_loop().time() - run.progress_at_s
+            if stalled_s * 1000 > self._cluster.options.timeout_ms:
+                raise
+            log.debug("broker %d: fetching again after new metadata: %s", node_id, error)
+            for topic_partition in partitions:
+                self._cluster.forget(topic_partition.topic)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _fetch_once(self, node_id: int, run: _Run) -> None:
+        partitions = run.assigned[node_id]
+        connection = await self._cluster.connection(node_id)
+        timeout_ms = self._cluster.options.request_timeout_ms + self._options.max_wait_ms
+        response = await connection.request(
+            fetch_api.API, self._request(partitions, run), timeout_ms=timeout_ms, least=_FORMAT_2_SINCE
+        )
+        raise_for(response.error_code)
+        stale: KafkaError | None = None
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                topic_partition = TopicPartition(topic.topic, answer.partition)
+                if topic_partition not in run.positions:
+                    raise ProtocolViolation(f"broker {node_id} answered {topic_partition}, which was not asked")
+                if answer.error_code:
+                    error = KafkaError(error_code(answer.error_code), context=str(topic_partition))
+                    if not error.retriable:
+                        raise error
+                    stale = error
+                elif answer.record_set is not None and len(answer.record_set):
+                    await self._take(topic_partition, answer.record_set, answer.high_watermark, run)
+                    # Who gave something stands at the end next time: no partition starves behind the limit of bytes.
+                    partitions.remove(topic_partition)
+                    if topic_partition in run.positions:
+                        partitions.append(topic_partition)
+        if stale is not None:
+            raise stale
+        run.progress_at_s = asyncio.get_running_loop().time()
+
+    def _request(self, partitions: "deque[TopicPartition]", run: _Run) -> FetchRequest:
+        topics: list[FetchTopic] = []
+        for name, partition in partitions:
+            # In the order given, as brokers fill responses in that order.
+            if not topics or topics[-1].topic != name:
+                topics.append(FetchTopic(name))
+            offset = run.positions[TopicPartition(name, partition)].offset
+            topics[-1].partitions.append(
+                FetchPartition(
+                    partition=partition, fetch_offset=offset, partition_max_bytes=self._options.partition_max_bytes
+                )
+            )
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=self._options.max_wait_ms,
+            min_bytes=self._options.min_bytes,
+            max_bytes=self._options.max_bytes,
+            topics=topics,
+        )
+
+    async def _take(
+        self, topic_partition: TopicPartition, record_set: memoryview, high_watermark: int, run: _Run
+    ) -> None:
+        """Move the partition behind the whole batches of an answer and queue them."""
+        position = run.positions[topic_partition]
+        start, whole = position.offset, 0
+        try:
+            for pos, header in iterate_headers(record_set):
+                whole = pos + header.size_bytes
+                position.offset = max(position.offset, header.next_offset)
+        except TruncatedBatch:
+            # The last batch is cut where the limit of bytes was; it comes with the next fetch.
+            if not whole:
+                return
+        except CorruptBatch as error:
+            raise _corrupt(topic_partition, error) from error
+        if position.is_done:
+            del run.positions[topic_partition]
+        await run.room.acquire()
+        run.answers.put_nowait(_Answer(topic_partition, record_set[:whole], start, position.end, high_watermark))
+
+    def _decode(self, answer: _Answer) -> list[Record]:
+        records: list[Record] = []
+        start, end = answer.start, answer.end
+        try:
+            for pos, header in iterate_headers(answer.record_set):
+                verify_crc(answer.record_set, pos, header)
+                if header.is_control or header.last_offset < start or (end is not None and header.base_offset >= end):
+                    continue
+                batch = iterate_records(answer.record_set, pos, header, self._options.max_decompressed_bytes)
+                if header.base_offset >= start and (end is None or header.last_offset < end):
+                    records += batch
+                else:
+                    records += [each for each in batch if start <= each.offset and (end is None or each.offset < end)]
+        except CorruptBatch as error:
+            raise _corrupt(answer.topic_partition, error) from error
+        return records
+
+
+def _corrupt(topic_partition: TopicPartition, error: CorruptBatch) -> ProtocolViolation:
+    return ProtocolViolation(f"{topic_partition}: the broker sent a batch that cannot be read: {error}")

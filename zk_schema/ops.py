@@ -3,6 +3,8 @@
 Whoever decides makes a list of these; a session performs them. A list of more than one is one atomic multi.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -133,3 +135,42 @@ class OutcomeUnknown(ZooKeeperError):
 
 class SessionLost(ZooKeeperError):
     """There is no session: it expired or was closed. Reads and writes that were not sent were not done."""
+
+
+class ReadForbidden(ZooKeeperError):
+    """The ACL of the znode forbids to read it."""
+
+
+class ZooKeeperUnreachable(ZooKeeperError):
+    """No session could be opened in the time that was given."""
+
+
+# One packet holds at most 1 MiB less one byte (jute.maxbuffer); a larger one ends the connection without an answer.
+MAX_WRITE_BYTES: Final = 1_040_000
+_OPERATION_OVERHEAD_BYTES: Final = 80
+# What ZooKeeper refuses in a path beside empty, "." and ".." parts.
+_FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+
+
+def is_acceptable_path(path: str) -> bool:
+    """Whether a znode could stand at `path`."""
+    if path == "/":
+        return True
+    parts = path.split("/")
+    return parts[0] == "" and not any(part in {"", ".", ".."} for part in parts[1:]) and not _FORBIDDEN.search(path)
+
+
+def check_acceptable(operations: Sequence[Op]) -> None:
+    """Find what would be refused, or would end the connection, before it is sent.
+
+    Raises:
+        WriteForbidden: a path is no path, or all operations together do not fit into one packet.
+    """
+    total_bytes = 0
+    for index, operation in enumerate(operations):
+        if not is_acceptable_path(operation.path):
+            raise WriteForbidden(operation, index)
+        data = operation.data if isinstance(operation, Create | Set) else None
+        total_bytes += len(operation.path.encode()) + len(data or b"") + _OPERATION_OVERHEAD_BYTES
+        if total_bytes > MAX_WRITE_BYTES:
+            raise WriteForbidden(operation, index)

@@ -22,7 +22,7 @@ def test_a_running_process_is_known_by_pid_and_start(tmp_path: Path) -> None:
     process = started(tmp_path, WAITS)
     assert identify(process.pid) == process.identity
     assert is_alive(process.identity)
-    assert process.return_code is None
+    assert not process.wait(0)
     process.kill()
     assert process.return_code == -signal.SIGKILL
     assert not is_alive(process.identity)

@@ -128,11 +128,14 @@ def decide_growth(
         message = f"Topic '{name}' has {count} partitions, more than the {total} asked for."
         raise TopicRefused(ErrorCode.INVALID_PARTITIONS, message)
     first_replicas = tuple(present[0])
+    factor = len(first_replicas)
     if manual is not None:
-        return _check_manual_growth(
-            manual, first=count, added=total - count, replication_factor=len(first_replicas), brokers=brokers
+        assignment = _check_manual_growth(
+            manual, first=count, added=total - count, replication_factor=factor, brokers=brokers
         )
-    _check_replication_factor(len(first_replicas), live=len(brokers), maximum=max_replication_factor)
+        _check_supported(factor, max_replication_factor)
+        return assignment
+    _check_replication_factor(factor, live=len(brokers), maximum=max_replication_factor)
     try:
         return place_more(
             brokers, present=count, added=total - count, first_replicas=first_replicas, rack_mode=rack_mode
@@ -202,11 +205,16 @@ def _check_replication_factor(factor: int, *, live: int, maximum: int) -> None:
         message = "The replication factor must be greater than 0."
     elif factor > live:
         message = f"Replication factor {factor} is larger than the number of live brokers, {live}."
-    elif factor > maximum:
-        message = f"Replication factor {factor} is not supported: partitions have at most {maximum} replica."
     else:
+        _check_supported(factor, maximum)
         return
     raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+
+def _check_supported(factor: int, maximum: int) -> None:
+    if factor > maximum:
+        message = f"Replication factor {factor} is not supported: partitions have at most {maximum} replica."
+        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
 def _check_manual_creation(assignment: Mapping[int, Sequence[BrokerId]], maximum: int) -> None:
@@ -220,9 +228,7 @@ def _check_manual_creation(assignment: Mapping[int, Sequence[BrokerId]], maximum
         raise _refuse_assignment(f"partitions must be numbered from 0 without gaps, not {sorted(assignment)}")
     if factors == {0}:
         raise _refuse_assignment("a partition must have a replica")
-    if max(factors) > maximum:
-        message = f"Replication factor {max(factors)} is not supported: partitions have at most {maximum} replica."
-        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    _check_supported(max(factors), maximum)
 
 
 def _check_manual_growth(

@@ -1,0 +1,131 @@
+"""Reading the cluster from ZooKeeper into the controller's events, watches armed.
+
+Reads are pipelined, at most `WINDOW` at a time, so that taking over many partitions costs a few round trips and leaves
+the loop turning. Requests to delete topics are read before the topics: whatever is asked to go is then among them. A
+znode that cannot be understood is logged and counts as missing; its watch stays armed, so a correction is seen.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterable
+from typing import Final, TypeVar
+
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, TopicPartition
+from controller.commands import Endpoint, LiveBroker
+from controller.events import BrokersRead, ClusterRead, DeletionsRead, TopicNamesRead, TopicZnodeRead
+from controller.office import batches
+from controller.state import Assignment, RegisteredBroker, StateRead, TopicRead
+from zk_schema import paths
+from zk_schema.json_text import InvalidPayload
+from zk_schema.ops import ReadForbidden, Znode
+from zk_schema.payloads import BrokerRegistration, PartitionState, TopicAssignment
+from zk_schema.port import ZooKeeper
+
+log = logging.getLogger(__name__)
+
+WINDOW: Final = 250
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ClusterReader:
+    """Reads for one term in office."""
+
+    def __init__(self, zk: ZooKeeper) -> None:
+        self._zk = zk
+
+    async def everything(self) -> ClusterRead:
+        brokers = await self.brokers()
+        deletions = await self.deletions()
+        topics = await self.topics(known=())
+        partitions = (
+            TopicPartition(name, number) for name, topic in topics.unknown.items() for number in topic.partitions
+        )
+        states = await _read_all(partitions, self.state)
+        return ClusterRead(brokers.brokers, topics.unknown, states, deletions.names)
+
+    async def brokers(self) -> BrokersRead:
+        names = await self._zk.children(paths.BROKER_IDS, watch=True) or []
+        ids = sorted(BrokerId(int(name)) for name in names if name.isdecimal())
+        return BrokersRead(await _read_all(ids, self._broker))
+
+    async def topics(self, *, known: Container[str]) -> TopicNamesRead:
+        """All names, and the znodes of those not in `known`. One that goes in between counts as not there."""
+        names = await self._zk.children(paths.BROKER_TOPICS, watch=True) or []
+        unknown = await _read_all([name for name in names if name not in known], self._topic)
+        return TopicNamesRead(frozenset(name for name in names if name in known or name in unknown), unknown)
+
+    async def topic(self, name: str) -> TopicZnodeRead:
+        return TopicZnodeRead(name, await self._topic(name))
+
+    async def deletions(self) -> DeletionsRead:
+        return DeletionsRead(tuple(await self._zk.children(paths.DELETE_TOPICS, watch=True) or ()))
+
+    async def state(self, at: TopicPartition) -> StateRead | None:
+        znode = await self._get(paths.partition_state(at.topic, at.partition))
+        state = None if znode is None else _decode(str(at), PartitionState.decode, znode)
+        return None if znode is None or state is None else StateRead(state, znode.stat.version)
+
+    async def tree(self, root: str) -> tuple[str, ...]:
+        """The paths at and below `root`, parents first; none when it does not exist."""
+        found: list[str] = []
+        level = [root]
+        while level:
+            children = await _read_all(level, self._zk.children)
+            found += children
+            level = [f"{path}/{name}" for path, names in children.items() for name in names]
+        return tuple(found)
+
+    async def _get(self, path: str, *, watch: bool = False) -> Znode | None:
+        try:
+            return await self._zk.get(path, watch=watch)
+        except ReadForbidden as error:
+            log.error("%s is ignored: %s", path, error)
+            return None
+
+    async def _broker(self, broker: BrokerId) -> RegisteredBroker | None:
+        znode = await self._get(paths.broker(broker), watch=True)
+        registration = None if znode is None else _decode(f"broker {broker}", BrokerRegistration.decode, znode)
+        if znode is None or registration is None:
+            return None
+        if registration.control_endpoint is None:
+            log.error("broker %d names no control endpoint: it is ignored, as it cannot be told anything", broker)
+            return None
+        endpoints = tuple(
+            Endpoint(each.listener_name, each.host or "", each.port, each.security_protocol)
+            for each in registration.endpoints
+        )
+        info = LiveBroker(broker, endpoints, registration.rack, registration.control_endpoint)
+        return RegisteredBroker(info, BrokerEpoch(znode.stat.czxid))
+
+    async def _topic(self, name: str) -> TopicRead | None:
+        znode = await self._get(paths.topic(name), watch=True)
+        assignment = None if znode is None else _decode(f"topic {name}", TopicAssignment.decode, znode)
+        if znode is None or assignment is None:
+            return None
+        partitions = {
+            number: Assignment(
+                replicas=replicas,
+                adding=assignment.adding_replicas.get(number, ()),
+                removing=assignment.removing_replicas.get(number, ()),
+            )
+            for number, replicas in sorted(assignment.partitions.items())
+        }
+        return TopicRead(partitions, znode.stat.version, assignment.topic_id)
+
+
+def _decode(what: str, decode: Callable[[bytes], V], znode: Znode) -> V | None:
+    try:
+        return decode(znode.data)
+    except InvalidPayload as error:
+        log.error("%s is ignored: %s", what, error)
+        return None
+
+
+async def _read_all(keys: Iterable[K], read: Callable[[K], Awaitable[V | None]]) -> dict[K, V]:
+    """What exists of `keys`, read in windows, in their order."""
+    found: dict[K, V] = {}
+    for window in batches(keys, WINDOW):
+        values = await asyncio.gather(*(read(key) for key in window))
+        found.update((key, value) for key, value in zip(window, values, strict=True) if value is not None)
+    return found

@@ -1,0 +1,223 @@
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch
+from controller.command_queue import CommandQueue
+from controller.commands import (
+    Command,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LiveBroker,
+    LiveLeader,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataPartition,
+)
+
+HEADER = (BrokerId(1), ControllerEpoch(2), BrokerEpoch(3))
+ONE = BrokerId(1)
+
+
+def lead(*numbers: int, epoch: int = 0, is_new: bool = False, leaders: tuple[LiveLeader, ...] = ()) -> LeaderAndIsr:
+    entries = [
+        LeaderAndIsrPartition("t", each, ControllerEpoch(2), ONE, LeaderEpoch(epoch), (ONE,), 0, (ONE,), is_new=is_new)
+        for each in numbers
+    ]
+    return LeaderAndIsr(*HEADER, entries, leaders)
+
+
+def stop(*numbers: int, epoch: int = 0, delete: bool = False) -> StopReplica:
+    return StopReplica(*HEADER, [StopReplicaPartition("t", each, LeaderEpoch(epoch), delete) for each in numbers])
+
+
+def tell(*numbers: int, epoch: int = 0, brokers: Iterable[int] = (1,)) -> UpdateMetadata:
+    entries = [
+        UpdateMetadataPartition("t", each, ControllerEpoch(2), ONE, LeaderEpoch(epoch), (ONE,), 0, (ONE,))
+        for each in numbers
+    ]
+    return UpdateMetadata(*HEADER, entries, tuple(LiveBroker(BrokerId(each), ()) for each in brokers))
+
+
+def drained(queue: CommandQueue) -> list[Command]:
+    taken = []
+    while queue:
+        taken.append(queue.take())
+    return taken
+
+
+def queued(*commands: Command, limit: int = 2_000) -> CommandQueue:
+    queue = CommandQueue(limit)
+    for command in commands:
+        queue.put(command)
+    return queue
+
+
+def test_commands_leave_in_the_order_in_which_they_came() -> None:
+    commands = [tell(), lead(0), tell(0), stop(1), lead(2)]
+    queue = CommandQueue()
+    for command in commands:
+        queue.put(command)
+        assert drained(queue) == [command]
+
+
+def test_a_later_leadership_takes_the_place_of_an_earlier_one() -> None:
+    assert drained(queued(lead(0, 1), stop(2), lead(1, epoch=5))) == [lead(0), stop(2), lead(1, epoch=5)]
+
+
+def test_neighbouring_leaderships_become_one_message() -> None:
+    here, there = LiveLeader(ONE, "a", 1), LiveLeader(BrokerId(2), "b", 2)
+    merged = drained(queued(lead(0, leaders=(here,)), lead(1, leaders=(here, there))))
+    assert merged == [lead(0, 1, leaders=(here, there))]
+
+
+def test_that_a_partition_is_new_is_not_lost() -> None:
+    assert drained(queued(lead(0, is_new=True), lead(0, epoch=1))) == [lead(0, epoch=1, is_new=True)]
+
+
+def test_a_stop_takes_the_place_of_what_came_before_it() -> None:
+    assert drained(queued(lead(0, 1), stop(0), stop(0, epoch=-2, delete=True))) == [
+        lead(1),
+        stop(0, epoch=-2, delete=True),
+    ]
+
+
+def test_a_removal_of_the_log_is_not_lost() -> None:
+    assert drained(queued(stop(0, delete=True), lead(0), stop(0, epoch=3))) == [stop(0, epoch=3, delete=True)]
+
+
+def test_the_old_log_is_removed_before_the_new_one_is_made() -> None:
+    commands = [stop(0, epoch=-2, delete=True), lead(0, is_new=True)]
+    assert drained(queued(*commands)) == commands
+
+
+def test_metadata_joins_what_waits_and_the_live_brokers_are_the_latest() -> None:
+    merged = drained(queued(tell(0, 1, brokers=(1,)), lead(0), tell(1, epoch=4, brokers=(1, 2))))
+    assert merged[1:] == [lead(0)]
+    (first,) = [each for each in merged if isinstance(each, UpdateMetadata)]
+    assert first.live_brokers == tell(brokers=(1, 2)).live_brokers
+    assert first.partitions == [tell(0).partitions[0], tell(1, epoch=4).partitions[0]]
+
+
+def test_a_message_without_partitions_still_tells_of_the_brokers() -> None:
+    assert drained(queued(tell(brokers=(1, 2)))) == [tell(brokers=(1, 2))]
+
+
+def test_a_great_command_leaves_as_several() -> None:
+    for make in (lead, stop, tell):
+        taken = drained(queued(make(*range(5)), limit=2))
+        assert taken == [make(0, 1), make(2, 3), make(4)]
+
+
+def test_a_command_that_was_not_answered_goes_first_again() -> None:
+    for command in (lead(0), stop(0), tell(0), tell()):
+        queue = queued(command, stop(6), lead(5))
+        queue.put_back(queue.take())
+        assert drained(queue) == [command, stop(6), lead(5)]
+
+
+def test_what_was_superseded_meanwhile_does_not_go_again() -> None:
+    queue = queued(lead(0, 1, 2, is_new=True))
+    taken = queue.take()
+    queue.put(lead(1, epoch=1))
+    queue.put(stop(2, epoch=1))
+    queue.put_back(taken)
+    assert drained(queue) == [lead(0, is_new=True), lead(1, epoch=1, is_new=True), stop(2, epoch=1)]
+
+
+def test_a_stop_that_was_not_answered_keeps_its_removal() -> None:
+    queue = queued(stop(0, 1, delete=True))
+    taken = queue.take()
+    queue.put(stop(1, epoch=2))
+    queue.put_back(taken)
+    assert drained(queue) == [stop(0, delete=True), stop(1, epoch=2, delete=True)]
+
+
+def test_metadata_that_was_not_answered_goes_first_with_what_came_since() -> None:
+    queue = queued(tell(0, 1))
+    taken = queue.take()
+    queue.put(lead(0))
+    queue.put(tell(1, epoch=3, brokers=(2,)))
+    queue.put_back(taken)
+    metadata, leadership = drained(queue)
+    assert leadership == lead(0)
+    assert metadata == UpdateMetadata(
+        *HEADER, [*tell(0).partitions, *tell(1, epoch=3).partitions], tell(brokers=(2,)).live_brokers
+    )
+
+
+def test_what_waits_does_not_grow_with_how_long_it_waits() -> None:
+    queue = CommandQueue()
+    for epoch in range(1_000):
+        queue.put(lead(0, 1, epoch=epoch))
+        queue.put(tell(0, 1, epoch=epoch))
+        queue.put(stop(0, epoch=epoch))
+    assert len(queue._order) < 100
+    assert sum(len(command.partitions) for command in drained(queue)) <= 6
+
+
+SENDING = ["answered", "answer lost", "command lost"]
+SCRIPTS = st.lists(
+    st.tuples(st.sampled_from(["lead", "stop", "delete", "tell"]), st.sets(st.integers(0, 3), min_size=1))
+    | st.tuples(st.sampled_from(SENDING), st.just(set[int]())),
+    max_size=30,
+)
+
+
+def made(kind: str, numbers: set[int], epoch: int) -> Command:
+    match kind:
+        case "lead":
+            return lead(*numbers, epoch=epoch)
+        case "tell":
+            return tell(*numbers, epoch=epoch)
+        case _:
+            return stop(*numbers, epoch=epoch, delete=kind == "delete")
+
+
+@given(SCRIPTS)
+def test_a_broker_ends_where_it_would_without_merging_whatever_is_lost(script: list[tuple[str, set[int]]]) -> None:
+    queue, plain, merged = CommandQueue(limit=2), Broker(), Broker()
+    unanswered: Command | None = None
+    for epoch, (kind, numbers) in enumerate([*script, ("answered", set[int]())]):
+        if kind not in SENDING:
+            command = made(kind, numbers, epoch)
+            plain.obey(command)
+            queue.put(command)
+            continue
+        if unanswered is not None:
+            queue.put_back(unanswered)
+            unanswered = None
+        if queue:
+            command = queue.take()
+            if kind != "command lost":
+                merged.obey(command)
+            unanswered = None if kind == "answered" else command
+    for command in drained(queue):
+        merged.obey(command)
+    assert (merged.led, merged.told) == (plain.led, plain.told)
+    assert merged.logs <= plain.logs
+
+
+class Broker:
+    """What a broker would be after its commands: who is led at which epoch, which logs are there, what is told."""
+
+    def __init__(self) -> None:
+        self.led: dict[int, int] = {}
+        self.logs: set[int] = set()
+        self.told: dict[int, int] = {}
+
+    def obey(self, command: Command) -> None:
+        for entry in command.partitions:
+            number = entry.partition
+            match entry:
+                case LeaderAndIsrPartition():
+                    self.led[number] = entry.leader_epoch
+                    self.logs.add(number)
+                case StopReplicaPartition():
+                    self.led.pop(number, None)
+                    if entry.delete:
+                        self.logs.discard(number)
+                case UpdateMetadataPartition():
+                    self.told[number] = entry.leader_epoch

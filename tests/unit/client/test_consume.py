@@ -1,0 +1,172 @@
+"""Consuming ranges: order, ends, cut batches, moving leaders, damage."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+
+import pytest
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.consume import Consumer, ConsumerOptions, OffsetRange
+from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation
+from barnabas.protocol.batch import Codec
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
+from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
+
+T0 = TopicPartition("t", 0)
+
+
+def fill(small: SmallCluster, part: TopicPartition, batches: int, each: int = 3, codec: Codec = Codec.NONE) -> None:
+    for _ in range(batches):
+        first = small.logs[part].end_offset
+        records = [Record(0, 0, None, b"%d" % (first + i)) for i in range(each)]
+        small.logs[part].append(build_batch(records, codec=codec))
+
+
+async def read(
+    cluster: Cluster, ranges: Mapping[TopicPartition, OffsetRange], options: ConsumerOptions | None = None
+) -> dict[TopicPartition, list[int]]:
+    found: dict[TopicPartition, list[int]] = {part: [] for part in ranges}
+    async with aclosing(Consumer(cluster, ranges, options=options).fetched()) as fetched:
+        async for each in fetched:
+            found[each.topic_partition] += [record.offset for record in each.records]
+            assert all(int(record.value or b"") == record.offset for record in each.records)
+    return found
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 30), (0, 1), (1, 2), (4, 17), (29, 30), (7, 7), (30, 30)])
+async def test_a_range_is_read_to_the_record(small: SmallCluster, cluster: Cluster, start: int, end: int) -> None:
+    small.add_topic("t")
+    fill(small, T0, 10, codec=Codec.LZ4)
+    assert await read(cluster, {T0: OffsetRange(start, end)}) == {T0: list(range(start, end))}
+
+
+async def test_partitions_of_several_leaders_are_read_in_order(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t", 4)
+    parts = [TopicPartition("t", index) for index in range(4)]
+    for part in parts:
+        fill(small, part, 50)
+    options = ConsumerOptions(max_bytes=300, partition_max_bytes=250)
+    found = await read(cluster, dict.fromkeys(parts, OffsetRange(0, 150)), options)
+    assert found == {part: list(range(150)) for part in parts}
+    assert {asked.node_id for asked in small.asked if asked.key is ApiKey.FETCH} == {1, 2}
+
+
+async def test_a_batch_greater_than_the_limits_is_read(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 3, each=100)
+    options = ConsumerOptions(max_bytes=10, partition_max_bytes=10)
+    assert await read(cluster, {T0: OffsetRange(0, 300)}, options) == {T0: list(range(300))}
+
+
+async def test_an_open_range_goes_on_with_what_is_written(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 1)
+    offsets: list[int] = []
+    async with aclosing(Consumer(cluster, {T0: OffsetRange(1)}).fetched()) as fetched:
+        async for each in fetched:
+            offsets += [record.offset for record in each.records]
+            assert each.high_watermark == small.logs[T0].end_offset
+            if len(offsets) >= 8:
+                break
+            fill(small, T0, 1)
+            small.appended.set()
+    assert offsets == list(range(1, 9))
+
+
+async def test_control_records_are_stepped_over(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 1)
+    marker = build_end_txn_marker(
+        EndTxnMarker(ControlRecordType.COMMIT, 0), producer_id=-1, producer_epoch=0, timestamp=0
+    )
+    small.logs[T0].append(marker)
+    fill(small, T0, 1)
+    small.logs[T0].append(marker)
+    assert await read(cluster, {T0: OffsetRange(0, 8)}) == {T0: [0, 1, 2, 4, 5, 6]}
+
+
+async def test_a_new_leader_is_followed(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t", 2)
+    parts = [T0, TopicPartition("t", 1)]
+    for part in parts:
+        fill(small, part, 20)
+
+    def move(asked: Asked) -> None:
+        if asked.key is ApiKey.FETCH and small.keys_asked().count(ApiKey.FETCH) in (3, 9):
+            log = small.logs[T0]
+            log.leader = 3 - log.leader
+
+    small.on_request = move
+    options = ConsumerOptions(partition_max_bytes=200, max_wait_ms=10)
+    found = await read(cluster, dict.fromkeys(parts, OffsetRange(0, 60)), options)
+    assert found == {part: list(range(60)) for part in parts}
+
+
+async def test_a_lost_connection_is_made_again(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 20)
+
+    def hang_up(asked: Asked) -> None:
+        if asked.key is ApiKey.FETCH and small.keys_asked().count(ApiKey.FETCH) % 3 == 0:
+            raise Hangup
+
+    small.on_request = hang_up
+    found = await read(cluster, {T0: OffsetRange(0, 60)}, ConsumerOptions(partition_max_bytes=200))
+    assert found == {T0: list(range(60))}
+
+
+async def test_what_lasts_too_long_is_told(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    cluster.options.timeout_ms = 200
+
+    def hang_up(asked: Asked) -> None:
+        if asked.key is ApiKey.FETCH:
+            raise Hangup
+
+    small.on_request = hang_up
+    with pytest.raises(ClientError):
+        await read(cluster, {T0: OffsetRange(0, 60)})
+
+
+async def test_an_offset_that_is_gone_is_told(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 2)
+    with pytest.raises(KafkaError) as caught:
+        await read(cluster, {T0: OffsetRange(7, 9)})
+    assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert "t-0" in str(caught.value)
+
+
+@pytest.mark.parametrize("at", [16, 17, 25, -1])
+async def test_damage_is_told(small: SmallCluster, cluster: Cluster, at: int) -> None:
+    small.add_topic("t")
+    fill(small, T0, 1)
+    small.logs[T0].batches[0][at] ^= 0x40
+    answer = FetchablePartitionResponse(0, 0, 3, record_set=bytes(small.logs[T0].batches[0]))
+    response = FetchResponse(responses=[FetchableTopicResponse("t", [answer])])
+
+    def damaged(asked: Asked) -> FetchResponse | None:
+        return response if asked.key is ApiKey.FETCH else None
+
+    small.on_request = damaged
+    with pytest.raises(ProtocolViolation, match="t-0"):
+        await read(cluster, {T0: OffsetRange(0, 3)})
+
+
+async def test_stopping_early_leaves_nothing_running(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t", 2)
+    fill(small, T0, 5)
+    before = len(asyncio.all_tasks())
+    both = {T0: OffsetRange(0), TopicPartition("t", 1): OffsetRange(0)}
+    async with aclosing(Consumer(cluster, both).fetched()) as fetched:
+        async for _ in fetched:
+            break
+    await cluster.close()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len([task for task in asyncio.all_tasks() if "fetch" in repr(task.get_coro())]) == 0
+    assert len(asyncio.all_tasks()) <= before + 2

@@ -113,7 +113,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "jgo": ("barnabas/launcher/*",),
     "kazoo": ("zk_schema/session.py",),
     "lz4": ("barnabas/protocol/compression.py",),
-    "prometheus_client": ("broker/metrics*",),
+    "prometheus_client": ("broker/metric*",),
     "psutil": ("barnabas/launcher/*",),
     "rich": ("barnabas/admin/*",),
     "uvloop": ("broker/main.py",),

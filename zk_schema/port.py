@@ -60,6 +60,11 @@ class ZooKeeper(Protocol):
         ...
 
     @property
+    def previous_session_id(self) -> int:
+        """Of the session before the present one, 0 if this is the first; its ephemeral znodes may linger."""
+        ...
+
+    @property
     def is_connected(self) -> bool: ...
 
     def listen(self, listener: Listener) -> Callable[[], None]:

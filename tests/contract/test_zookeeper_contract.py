@@ -1,12 +1,10 @@
 """What a ZooKeeper session promises, held against the fake and against a real ZooKeeper."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.zookeeper import chroot, zookeeper_process  # noqa: F401 - fixtures
-from tests.support.zookeeper_worlds import MemoryWorld, RealWorld, World
+from tests.support.zookeeper_worlds import World
 from zk_schema.ops import (
     MAX_WRITE_BYTES,
     Check,
@@ -27,16 +25,6 @@ from zk_schema.ops import (
     Written,
 )
 from zk_schema.port import ChildrenChanged, DataChanged, Disconnected, Expired, Resync
-
-
-@pytest.fixture(params=["memory", "real"])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    if request.param == "memory":
-        made: World = MemoryWorld()
-    else:
-        made = RealWorld(request.getfixturevalue("chroot"))
-    yield made
-    await made.close()
 
 
 async def test_a_znode_is_made_read_changed_and_removed(world: World) -> None:

@@ -1,7 +1,7 @@
 """A real ZooKeeper for tests: one process per test session, a chroot of its own per test.
 
-Use it with `from tests.support.zookeeper import chroot, zookeeper_process` in a conftest or a test module (fixtures are
-found by name). Where Java or the jars cannot be had the tests skip with that reason.
+Use it with `from tests.support.zookeeper import chroot, zookeeper_process` in the folder's conftest. Where Java or the
+jars cannot be had the tests skip with that reason.
 """
 
 import itertools

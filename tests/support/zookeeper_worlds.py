@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+import pytest
 
 from zk_schema.memory import MemorySession, MemoryZooKeeper
 from zk_schema.port import ZooKeeperEvent
@@ -207,6 +209,14 @@ class RealWorld:
         assert isinstance(client.zk, KazooSession)
         if (credentials := client.zk.credentials) is not None:
             self._credentials[id(client.zk)] = credentials
+
+
+@pytest.fixture(params=["memory", "real"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """Each of the two in turn; the real one needs the fixtures of `tests.support.zookeeper`."""
+    made: World = MemoryWorld() if request.param == "memory" else RealWorld(request.getfixturevalue("chroot"))
+    yield made
+    await made.close()
 
 
 async def _opened(session: MemorySession | KazooSession) -> Client:

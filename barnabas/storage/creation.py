@@ -13,7 +13,7 @@ from barnabas.storage.snapshots import Snapshots
 def create_log(topic_partition: TopicPartition, directory: str, config: LogConfig, ports: LogPorts) -> Log:
     """Make `directory` and in it an empty log that begins at offset 0. Raises OSError.
 
-    The name of the directory survives a power cut only once its parent was synced.
+    The name of the directory survives a power cut only after the log's first flush, which syncs the parent.
     """
     ports.disk.make_directory(directory)
     first = Segment(ports.files, directory, 0, created_ms=ports.clock.wall_ms())
@@ -28,4 +28,6 @@ def create_log(topic_partition: TopicPartition, directory: str, config: LogConfi
         producers=ProducerState(),
         snapshots=Snapshots(ports.disk, directory, []),
     )
-    return Log(topic_partition, directory, config, ports, state)
+    log = Log(topic_partition, directory, config, ports, state)
+    log.directory_synced = False
+    return log

@@ -13,6 +13,7 @@ in its thread, removes files after their delay and sees to the failure of any of
 """
 
 import logging
+import os.path
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ class LogFlush:
     segments: tuple[SegmentFlush, ...]
     snapshots: tuple[File, ...]
     leader_epochs: bytes | None
+    sync_parent: bool
     truncations: int
 
     def sync(self) -> None:
@@ -123,17 +125,20 @@ class LogFlush:
             self.disk.write_durably(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs)
         elif self.snapshots or any(not flush.segment.directory_synced for flush in self.segments):
             self.disk.fsync_directory(self.directory)
+        if self.sync_parent:
+            self.disk.fsync_directory(os.path.dirname(self.directory))
 
 
 class Log:
     """One partition's log."""
 
     __slots__ = (
-        "_epochs_dirty",
         "_reserved",
         "_truncations",
         "config",
         "directory",
+        "directory_synced",
+        "epochs_dirty",
         "high_watermark",
         "last_flush_ms",
         "leader_epochs",
@@ -164,8 +169,9 @@ class Log:
         self.producers = state.producers
         self.snapshots = state.snapshots
         self.offline = False
+        self.directory_synced = True
         self.last_flush_ms = ports.clock.monotonic_ms()
-        self._epochs_dirty = False
+        self.epochs_dirty = False
         self._reserved: PreparedAppend | None = None
         self._truncations = 0
 
@@ -199,11 +205,13 @@ class Log:
         prepared.write()
 
     def publish(self, prepared: PreparedAppend) -> AppendInfo:
-        """Count in what was written. A duplicate needs no write: its original is the answer."""
+        """Count in what was written. A duplicate needs no write: its original is the answer. Raises LogOffline."""
         if prepared.duplicate is not None:
             return prepared.duplicate
         assert prepared is self._reserved
         self._reserved = None
+        if self.offline:
+            raise LogOffline(str(self.topic_partition))
         return apply_append(self, prepared)
 
     def append(self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int) -> AppendInfo:
@@ -319,7 +327,7 @@ class Log:
         self.log_start_offset = offset
         self.recovery_point = max(self.recovery_point, offset)
         if self.leader_epochs.truncate_from_start(offset):
-            self._epochs_dirty = True
+            self.epochs_dirty = True
         self.producers.apply_log_start_offset(offset)
         self.snapshots.remove_before(offset)
         log.info("%s: the log starts at offset %d now", self.topic_partition, offset)
@@ -332,7 +340,7 @@ class Log:
 
     def note_epochs_changed(self) -> None:
         """See to it that the leader epochs reach the disk soon."""
-        self._epochs_dirty = True
+        self.epochs_dirty = True
         self.ports.owner.flush_soon(self, self.recovery_point)
 
     # Truncation
@@ -378,8 +386,8 @@ class Log:
             if (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)
             or (closing and segment.growing is not None)
         ]
-        epochs = self.leader_epochs.encode() if self._epochs_dirty else None
-        self._epochs_dirty = False
+        epochs = self.leader_epochs.encode() if self.epochs_dirty else None
+        self.epochs_dirty = False
         return LogFlush(
             self.ports.disk,
             self.directory,
@@ -387,6 +395,7 @@ class Log:
             tuple(flushes),
             self.snapshots.take_unsynced(),
             epochs,
+            not self.directory_synced,
             self._truncations,
         )
 
@@ -397,7 +406,9 @@ class Log:
             segment_flush.segment.finish_flush(segment_flush, succeeded=succeeded and not overtaken)
         if not succeeded:
             self.offline = True
-        elif not overtaken:
+            return
+        self.directory_synced = True
+        if not overtaken:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             self.last_flush_ms = self.ports.clock.monotonic_ms()
 
@@ -465,10 +476,20 @@ class Log:
     def close(self) -> None:
         """Flush everything, with indexes and a snapshot, and close the files. Raises OSError."""
         assert self._reserved is None, f"{self.topic_partition}: an append is under way"
-        if self.log_end_offset > self.log_start_offset:
-            self.snapshots.write(self.producers)
+        self.write_snapshot()
         self.flush(closing=True)
         self.release()
+
+    def write_snapshot(self) -> None:
+        """Write a snapshot of the producers at the log's end, so that the next start need not read the log."""
+        if self.log_end_offset > self.log_start_offset:
+            self.snapshots.write(self.producers)
+
+    def move(self, directory: str) -> None:
+        """Say that the log's directory was renamed; files that are open stay so."""
+        self.directory = self.snapshots.directory = directory
+        for segment in self.segments:
+            segment.directory = directory
 
     def release(self) -> None:
         """Refuse everything from now on and close the files, each after its last slice."""

@@ -1,0 +1,365 @@
+"""One log directory: an entry of `log.dirs`, which lives and fails as a whole.
+
+It writes and syncs for its logs. A write goes inline while the recent ones were quick, else through the directory's
+writer thread; who waits for a sync shares it with all who came before it began. The first failed write, sync, rename
+or creation takes the directory offline for good: nothing is retried, because a later fsync may report success for bytes
+that are gone; its logs refuse everything, and `on_failure` hears of it once.
+
+Owned by the event loop. Long work runs in two lanes of threads, `write:<path>` and `flush:<path>`.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk, FileLock
+from barnabas.runtime.offload import Offload
+from barnabas.storage.append import PreparedAppend
+from barnabas.storage.checkpoints import CorruptCheckpoint, decode_offsets, encode_offsets
+from barnabas.storage.file_names import (
+    CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    deleted_directory,
+)
+from barnabas.storage.log import Log, LogOffline
+from barnabas.storage.meta_properties import MetaProperties
+from barnabas.storage.segment import Segment
+
+log = logging.getLogger(__name__)
+
+SLOW_WRITE_US: Final = 5_000
+_PINNED_RETRY_MS: Final = 1_000
+
+FailureCallback = Callable[[str, OSError], None]
+
+
+@dataclass(slots=True)
+class Removal:
+    """Files that wait for their removal: of a segment, or a whole directory of a deleted partition."""
+
+    due_ms: int
+    segment: Segment | None = None
+    directory: str | None = None
+    log: Log | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        if self.segment is not None:
+            return self.segment.is_pinned
+        return self.log is not None and any(segment.is_pinned for segment in self.log.segments)
+
+
+class LogDirectory:
+    """The logs of one directory, and what they ask of the disk."""
+
+    def __init__(self, path: str, *, disk: Disk, clock: Clock, offload: Offload, on_failure: FailureCallback) -> None:
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self.failure: OSError | None = None
+        self.is_loaded = False
+        self.meta: MetaProperties | None = None
+        self.lock: FileLock | None = None
+        self.wake = asyncio.Event()
+        self.removals: list[Removal] = []
+        self.flush_requests: dict[Log, int] = {}
+        self._disk = disk
+        self._clock = clock
+        self._offload = offload
+        self._on_failure = on_failure
+        self._slowest_write_us = 0
+        self._threaded_writes = 0
+        self._flushing: dict[Log, asyncio.Future[None]] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._stale: set[TopicPartition] = set()
+        # Held while a checkpoint file is written: a log may be made while a thread writes one.
+        self._checkpoint_lock = threading.Lock()
+
+    @property
+    def is_offline(self) -> bool:
+        return self.failure is not None
+
+    def fail(self, error: OSError) -> None:
+        """Take the directory offline for good."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        log.error("%s: the log directory is offline for good, with %d logs: %s", self.path, len(self.logs), error)
+        for member in self.logs.values():
+            member.offline = True
+        self.wake.set()
+        self._on_failure(self.path, error)
+
+    # Writing
+
+    def try_write_inline(self, prepared: PreparedAppend) -> bool:
+        """Write at once if recent writes were quick; False when `write_in_thread` is to do it. Raises LogOffline."""
+        if self._slowest_write_us > SLOW_WRITE_US or self._threaded_writes:
+            return False
+        self._check(prepared)
+        started_us = self._clock.monotonic_us()
+        try:
+            prepared.write()
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(self.path) from error
+        self._note_write(self._clock.monotonic_us() - started_us)
+        return True
+
+    async def write_in_thread(self, prepared: PreparedAppend) -> None:
+        """Write in the directory's writer thread, in the order of the calls. Raises LogOffline."""
+        self._check(prepared)
+        segment = prepared.log.segments.active
+        segment.pin()
+        self._threaded_writes += 1
+        try:
+            self._note_write(await self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock))
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(self.path) from error
+        finally:
+            self._threaded_writes -= 1
+            segment.unpin()
+        # The directory may have failed elsewhere meanwhile: then this must not be acknowledged either.
+        self._check(prepared)
+
+    def _check(self, prepared: PreparedAppend) -> None:
+        if self.failure is not None or prepared.log.offline:
+            raise LogOffline(self.path)
+
+    def _note_write(self, took_us: int) -> None:
+        # The slowest recent write, fading: one slow write moves about a dozen to the thread.
+        self._slowest_write_us = max(took_us, self._slowest_write_us * 9 // 10)
+
+    # Flushing
+
+    async def flush(self, member: Log, up_to: int, *, whole: bool = True) -> None:
+        """Return once all of the log below `up_to` (and below its end) survives a power cut. Raises LogOffline.
+
+        With `whole` what was appended meanwhile is synced too, so that others who wait need no sync of their own.
+        """
+        while member.recovery_point < min(up_to, member.log_end_offset) or member.epochs_dirty:
+            if member.offline or self.failure is not None:
+                raise LogOffline(str(member.topic_partition))
+            running = self._flushing.get(member)
+            if running is None:
+                await self._flush_now(member, None if whole else up_to)
+            else:
+                await asyncio.wait([running])
+
+    async def _flush_now(self, member: Log, up_to: int | None, *, closing: bool = False) -> None:
+        done = self._flushing[member] = asyncio.get_running_loop().create_future()
+        succeeded = False
+        try:
+            flush = member.plan_flush(up_to, closing=closing)
+            try:
+                await self._offload.thread(f"flush:{self.path}", flush.sync)
+                succeeded = True
+            finally:
+                member.finish_flush(flush, succeeded=succeeded)
+        except OSError as error:
+            # A partition that is deleted meanwhile takes its directory along.
+            if not (member.topic_partition not in self.logs and isinstance(error, FileNotFoundError)):
+                self.fail(error)
+            raise LogOffline(str(member.topic_partition)) from error
+        finally:
+            del self._flushing[member]
+            done.set_result(None)
+
+    def flush_soon(self, log: Log, up_to: int) -> None:
+        """See LogOwner; the maintenance task carries it out."""
+        self.flush_requests[log] = max(up_to, self.flush_requests.get(log, 0))
+        self.wake.set()
+
+    async def carry_out_flushes(self) -> None:
+        """Flush what `flush_soon` was asked for."""
+        while self.flush_requests and self.failure is None:
+            member = next(iter(self.flush_requests))
+            up_to = self.flush_requests.pop(member)
+            if not member.offline:
+                try:
+                    await self.flush(member, up_to, whole=False)
+                except LogOffline:
+                    continue
+
+    # Removal
+
+    def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:
+        """See LogOwner."""
+        due_ms = self._clock.monotonic_ms() + delay_ms
+        self.removals += [Removal(due_ms, segment=segment) for segment in segments]
+
+    def remove_directory_later(self, directory: str, delay_ms: int, member: Log | None = None) -> None:
+        """Remove the directory of a deleted partition after the delay and after the last slice of its log."""
+        self.removals.append(Removal(self._clock.monotonic_ms() + delay_ms, directory=directory, log=member))
+
+    async def carry_out_removals(self) -> None:
+        """Remove what is due and not in use."""
+        now_ms = self._clock.monotonic_ms()
+        due = [removal for removal in self.removals if removal.due_ms <= now_ms]
+        if not due:
+            return
+        self.removals = [removal for removal in self.removals if removal.due_ms > now_ms]
+        for removal in due:
+            if removal.is_pinned:
+                removal.due_ms = now_ms + _PINNED_RETRY_MS
+                self.removals.append(removal)
+                continue
+            try:
+                if removal.segment is not None:
+                    removal.segment.close()
+                    await self._offload.thread(f"flush:{self.path}", removal.segment.remove_files)
+                else:
+                    assert removal.directory is not None
+                    await self._offload.thread(f"flush:{self.path}", self._disk.remove_tree, removal.directory)
+            except OSError as error:
+                self.fail(error)
+                return
+            log.info("%s: removed %s", self.path, removal.directory or _segment_name(removal))
+
+    def detach(self, member: Log, unique: str, delay_ms: int) -> None:
+        """Rename the log's directory, so that the partition is gone, and have it removed later. Raises LogOffline."""
+        del self.logs[member.topic_partition]
+        self.flush_requests.pop(member, None)
+        self._stale.add(member.topic_partition)
+        member.release()
+        renamed = f"{self.path}/{deleted_directory(member.topic_partition, unique)}"
+        try:
+            self._disk.rename(member.directory, renamed)
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(self.path) from error
+        member.move(renamed)
+        self.remove_directory_later(renamed, delay_ms, member)
+        log.info("%s: deleted, renamed to %s", member.topic_partition, renamed)
+        self.wake.set()
+
+    # Checkpoints
+
+    def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets of a checkpoint file; none where it is missing or corrupt. Raises OSError."""
+        try:
+            return decode_offsets(self._disk.read_bytes(f"{self.path}/{name}"))
+        except FileNotFoundError:
+            return {}
+        except CorruptCheckpoint as error:
+            log.warning("%s/%s: goes unused, as if it had no entry: %s", self.path, name, error)
+            return {}
+
+    def offsets_to_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """What the checkpoint file of that name should say now."""
+        if name == RECOVERY_POINT_CHECKPOINT:
+            return {tp: member.recovery_point for tp, member in self.logs.items()}
+        if name == HIGH_WATERMARK_CHECKPOINT:
+            return {tp: member.high_watermark for tp, member in self.logs.items()}
+        assert name == LOG_START_OFFSET_CHECKPOINT
+        return {
+            tp: member.log_start_offset
+            for tp, member in self.logs.items()
+            if member.log_start_offset > member.segments.first.base_offset
+        }
+
+    async def checkpoint(self, *names: str) -> None:
+        """Write these checkpoint files where they changed. Failure takes the directory offline."""
+        for name in names:
+            offsets = self.offsets_to_checkpoint(name)
+            if self.failure is not None or self._written.get(name) == offsets:
+                continue
+            try:
+                await self._offload.thread(f"flush:{self.path}", self.write_checkpoint, name, offsets)
+            except OSError as error:
+                self.fail(error)
+                return
+            if name == RECOVERY_POINT_CHECKPOINT:
+                for member in list(self.logs.values()):
+                    if not member.offline:
+                        member.remove_old_snapshots()
+
+    async def checkpoint_all(self) -> None:
+        """Write all three checkpoint files; deleted partitions are forgotten."""
+        stale = set(self._stale)
+        await self.checkpoint(RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+        self._stale -= stale
+
+    @property
+    def has_stale_checkpoints(self) -> bool:
+        return bool(self._stale)
+
+    def forget_stale(self, topic_partition: TopicPartition) -> None:
+        """Before a partition is made again: let no checkpoint speak of its former life. Raises OSError."""
+        if topic_partition not in self._stale:
+            return
+        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+            self.write_checkpoint(name, self.offsets_to_checkpoint(name))
+        self._stale.discard(topic_partition)
+
+    def write_checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """Write a checkpoint file durably; may run in a thread. Raises OSError."""
+        with self._checkpoint_lock:
+            self._disk.write_durably(f"{self.path}/{name}", encode_offsets(offsets))
+            self._written[name] = offsets
+
+    # The end
+
+    async def close(self) -> None:
+        """Flush and close all logs, write the checkpoints, then the marker that says so. A failure leaves no marker."""
+        if self.is_loaded:
+            for member in list(self.logs.values()):
+                if self.failure is None:
+                    await self._close_log(member)
+            await self.checkpoint_all()
+            await self._mark_clean()
+        for member in self.logs.values():
+            member.release()
+        if self.lock is not None:
+            self.lock.release()
+
+    async def _close_log(self, member: Log) -> None:
+        while (running := self._flushing.get(member)) is not None:
+            await asyncio.wait([running])
+        try:
+            member.write_snapshot()
+            await self._flush_now(member, None, closing=True)
+        except OSError as error:
+            self.fail(error)
+        except LogOffline:
+            assert self.failure is not None, f"{member.topic_partition} is offline alone"
+
+    async def _mark_clean(self) -> None:
+        if self.failure is not None:
+            return
+        try:
+            await self._offload.thread(
+                f"flush:{self.path}", self._disk.write_durably, f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", b""
+            )
+        except OSError as error:
+            self.fail(error)
+
+    def write_meta(self, meta: MetaProperties) -> None:
+        """Say durably whose directory this is. Failure takes the directory offline."""
+        if self.failure is not None or self.meta == meta:
+            return
+        try:
+            self._disk.write_durably(f"{self.path}/{META_PROPERTIES}", meta.encode())
+        except OSError as error:
+            self.fail(error)
+            return
+        self.meta = meta
+
+
+def _timed_write(prepared: PreparedAppend, clock: Clock) -> int:
+    started_us = clock.monotonic_us()
+    prepared.write()
+    return clock.monotonic_us() - started_us
+
+
+def _segment_name(removal: Removal) -> str:
+    assert removal.segment is not None
+    return removal.segment.path(".log")

@@ -1,0 +1,152 @@
+"""Opening a log directory: the lock, `meta.properties`, and the loading of all its logs.
+
+The logs of a directory are loaded by a few workers at once, directories beside each other; scans of large segments run
+in worker processes. The clean-shutdown marker is looked at once, and removed, durably, when all logs are loaded and
+before anything can be appended: a marker that came back after a power cut would let damage pass.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.offload import Offload
+from barnabas.storage.directory import LogDirectory
+from barnabas.storage.file_names import (
+    CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    is_deleted_directory,
+    is_future_directory,
+    parse_partition_directory,
+)
+from barnabas.storage.log import Log, LogPorts
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.meta_properties import InvalidMetaProperties, MetaProperties
+from barnabas.storage.recovery import LoadSteps, LogLoader, ScanTask, run_scan
+from barnabas.storage.scan import SegmentScan
+
+log = logging.getLogger(__name__)
+
+
+class StorageStartError(Exception):
+    """The broker must not start on these log directories; the message says why."""
+
+
+@dataclass(slots=True, frozen=True)
+class LoadSettings:
+    """How logs are loaded. `configs` has the topics whose settings differ from the default."""
+
+    configs: Mapping[str, LogConfig]
+    default_config: LogConfig
+    threads: int
+
+
+def acquire(directory: LogDirectory, disk: Disk) -> None:
+    """Make the directory if need be, lock it and read whose it is. Raises StorageStartError; I/O errors fail it."""
+    try:
+        disk.make_directory(directory.path)
+        directory.lock = disk.lock(f"{directory.path}/{LOCK_FILE}")
+        directory.meta = MetaProperties.decode(disk.read_bytes(f"{directory.path}/{META_PROPERTIES}"))
+    except BlockingIOError:
+        raise StorageStartError(f"log directory {directory.path} is in use by another process") from None
+    except FileNotFoundError:
+        directory.meta = None
+    except InvalidMetaProperties as error:
+        raise StorageStartError(f"{directory.path}/{META_PROPERTIES}: {error}") from None
+    except OSError as error:
+        directory.fail(error)
+
+
+async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, settings: LoadSettings) -> None:
+    """Load all logs of the directory. An I/O error fails the directory; UnsupportedLogFormat is raised."""
+    disk, started_ms = ports.disk, ports.clock.monotonic_ms()
+    marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
+    try:
+        clean = disk.exists(marker)
+        names = disk.list_directory(directory.path)
+        recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
+        start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        high_watermarks = directory.read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        loaders = [
+            LogLoader(
+                topic_partition,
+                f"{directory.path}/{name}",
+                settings.configs.get(topic_partition.topic, settings.default_config),
+                ports,
+                clean=clean,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=start_offsets.get(topic_partition, 0),
+            )
+            for name, topic_partition in _partitions(directory, disk, names, settings)
+        ]
+        waiting = iter(loaders)
+        await asyncio.gather(*(_load(directory, offload, waiting, lane) for lane in range(settings.threads)))
+        for loader in loaders:
+            loaded = loader.result
+            assert loaded is not None
+            _adopt(directory, loaded, high_watermarks.get(loaded.topic_partition, 0))
+        if clean:
+            disk.remove(marker)
+            disk.fsync_directory(directory.path)
+        directory.is_loaded = True
+    except OSError as error:
+        directory.fail(error)
+        return
+    log.info(
+        "%s: loaded %d logs in %d ms after %s stop",
+        directory.path,
+        len(directory.logs),
+        ports.clock.monotonic_ms() - started_ms,
+        "a clean" if clean else "an unclean",
+    )
+
+
+def _partitions(
+    directory: LogDirectory, disk: Disk, names: list[str], settings: LoadSettings
+) -> list[tuple[str, TopicPartition]]:
+    found: list[tuple[str, TopicPartition]] = []
+    for name in names:
+        path = f"{directory.path}/{name}"
+        if not disk.is_directory(path):
+            continue
+        topic_partition = parse_partition_directory(name)
+        if topic_partition is None:
+            log.warning("%s: left alone, not a partition's directory", path)
+        elif is_deleted_directory(name):
+            directory.remove_directory_later(path, settings.default_config.file_delete_delay_ms)
+        elif is_future_directory(name):
+            log.warning("%s: left alone, an unfinished move between log directories", path)
+        else:
+            found.append((name, topic_partition))
+    return found
+
+
+async def _load(directory: LogDirectory, offload: Offload, waiting: Iterator[LogLoader], lane: int) -> None:
+    for loader in waiting:
+        steps = loader.steps()
+        scan: SegmentScan | None = None
+        while True:
+            task = await offload.thread(f"load:{directory.path}:{lane}", _advance, steps, scan)
+            if task is None:
+                break
+            scan = await offload.process(run_scan, task)
+
+
+def _advance(steps: LoadSteps, scan: SegmentScan | None) -> ScanTask | None:
+    try:
+        return next(steps) if scan is None else steps.send(scan)
+    except StopIteration:
+        return None
+
+
+def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int) -> None:
+    loaded.set_high_watermark(high_watermark)
+    directory.logs[loaded.topic_partition] = loaded
+    if loaded.epochs_dirty or any(segment.sealed for segment in loaded.segments):
+        directory.flush_soon(loaded, loaded.segments.active.base_offset)

@@ -1,0 +1,95 @@
+"""What a crash may have left in a partition's directory besides its segments, and how it is tidied.
+
+`.deleted` and `.tmp` files are removed. `.cleaned` files are an unfinished compaction: removed. `.swap` files are a
+finished one that was being put into place: the logs among them are finished (`Swap`), except those at or above the
+lowest `.cleaned` offset, which belong to a split that did not finish and whose original is still there. An index
+without a log is removed.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from barnabas.runtime.disk import Disk
+from barnabas.storage.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+    segment_file,
+)
+
+log = logging.getLogger(__name__)
+
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+@dataclass(slots=True)
+class Contents:
+    """The files that make up a log: base offsets of its segments, of the swaps to finish, offsets of its snapshots."""
+
+    names: set[str]
+    segments: list[int]
+    swaps: list[int]
+    snapshots: list[int]
+
+
+def tidy(disk: Disk, directory: str) -> Contents:
+    """Remove what is left over and list the rest. Raises OSError."""
+    names = set(disk.list_directory(directory))
+    lowest_cleaned = min((_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)), default=1 << 63)
+    swaps: list[int] = []
+    for name in sorted(names):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            _remove(disk, directory, name, names)
+        elif name.endswith(SWAP_SUFFIX):
+            is_log = name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
+            if is_log and _offset(name) < lowest_cleaned:
+                swaps.append(_offset(name))
+            else:
+                _remove(disk, directory, name, names)
+    segments = sorted(_offset(name) for name in names if name.endswith(LOG_SUFFIX) and offset_of(name) is not None)
+    for name in sorted(names):
+        if name.endswith(_INDEX_SUFFIXES) and offset_of(name) is not None and offset_of(name) not in segments:
+            log.warning("%s/%s: removed, an index without a log", directory, name)
+            _remove(disk, directory, name, names)
+    snapshots = sorted(
+        _offset(name) for name in names if name.endswith(SNAPSHOT_SUFFIX) and offset_of(name) is not None
+    )
+    return Contents(names, segments, swaps, snapshots)
+
+
+def finish_swap(disk: Disk, directory: str, contents: Contents, base_offset: int, *, next_offset: int) -> None:
+    """Put the swapped log into the place of the segments that it covers, [base offset, next offset)."""
+    for covered in [base for base in contents.segments if base_offset <= base < next_offset or base == base_offset]:
+        for suffix in SEGMENT_SUFFIXES:
+            name = segment_file(covered, suffix)
+            if name in contents.names:
+                _remove(disk, directory, name, contents.names)
+        contents.segments.remove(covered)
+    plain = segment_file(base_offset, LOG_SUFFIX)
+    log.info("%s/%s: finished the swap that a crash interrupted", directory, plain)
+    disk.rename(f"{directory}/{plain}{SWAP_SUFFIX}", f"{directory}/{plain}")
+    contents.names.add(plain)
+    contents.segments = sorted([*contents.segments, base_offset])
+
+
+def drop_swap(disk: Disk, directory: str, contents: Contents, base_offset: int) -> None:
+    """Remove a swapped log that is damaged while the originals are there."""
+    _remove(disk, directory, segment_file(base_offset, LOG_SUFFIX) + SWAP_SUFFIX, contents.names)
+
+
+def _remove(disk: Disk, directory: str, name: str, names: set[str]) -> None:
+    disk.remove(f"{directory}/{name}")
+    names.discard(name)
+
+
+def _offset(name: str) -> int:
+    offset = offset_of(name)
+    return -1 if offset is None else offset

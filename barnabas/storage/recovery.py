@@ -1,0 +1,434 @@
+"""Loading a log from its directory, after a clean stop or a crash.
+
+After a clean stop (the directory's marker says so) files are trusted: indexes are looked at cheaply, and built again
+where they are missing or cannot be true of their log. After a crash every segment from the recovery point on is read
+whole and checked; at the first bad batch the log is cut, and all later segments go, because offsets must not have a
+hole. What lies below the recovery point was synced and is never cut; it is not even read.
+
+The leader epochs and producers that the scanned part tells of are added to what their files say. One log line says
+what was scanned and what was cut. The recovery point stays: what was recovered may be in the page cache only.
+
+`LogLoader.steps` is a generator that asks for the scan of each large segment, so that these run in worker processes;
+all else, small scans too, happens where it is advanced, in a thread of the log directory.
+"""
+
+import logging
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import Disk
+from barnabas.storage.checkpoints import CorruptCheckpoint
+from barnabas.storage.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_file,
+)
+from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, StoredIndex
+from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
+from barnabas.storage.log import Log, LogPorts, LogState
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.producer_state import ProducerState
+from barnabas.storage.scan import (
+    CorruptSegment,
+    SegmentScan,
+    iterate_file_headers,
+    replay_producers,
+    scan_segment,
+)
+from barnabas.storage.segment import GrowingIndexes, Segment
+from barnabas.storage.segments import Segments
+from barnabas.storage.snapshots import Snapshots
+from barnabas.storage.txn_index import decode_aborted
+
+log = logging.getLogger(__name__)
+
+LARGE_SCAN_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(slots=True, frozen=True)
+class ScanTask:
+    """The arguments of `scan_segment`, which can be pickled."""
+
+    disk: Disk
+    path: str
+    base_offset: int
+    next_base_offset: int | None
+    index_interval_bytes: int
+    producers: ProducerState
+
+    def run(self) -> SegmentScan:
+        """Scan the segment. Raises UnsupportedLogFormat and OSError."""
+        return scan_segment(
+            self.disk,
+            self.path,
+            base_offset=self.base_offset,
+            next_base_offset=self.next_base_offset,
+            index_interval_bytes=self.index_interval_bytes,
+            producers=self.producers,
+        )
+
+
+def run_scan(task: ScanTask) -> SegmentScan:
+    """Carry out a scan; a plain function, so that a worker process can be told of it."""
+    return task.run()
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery looked at and what it cut, for the log line."""
+
+    segments: int = 0
+    batches: int = 0
+    scanned_bytes: int = 0
+    cut: list[str] = field(default_factory=list)
+
+
+LoadSteps = Generator[ScanTask, SegmentScan, None]
+
+
+class LogLoader:
+    """Loads one log. Advance `steps` to its end, then take `result`."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        directory: str,
+        config: LogConfig,
+        ports: LogPorts,
+        *,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        self._topic_partition = topic_partition
+        self._directory = directory
+        self._config = config
+        self._ports = ports
+        self._disk = ports.disk
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._report = RecoveryReport()
+        self._contents = Contents(set(), [], [], [])
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._snapshots = Snapshots(self._disk, directory, [])
+        self._producers = ProducerState()
+        self._log_end_offset = 0
+        self.result: Log | None = None
+
+    def steps(self) -> LoadSteps:
+        """Load the log; asks for scans of large segments. Raises OSError and UnsupportedLogFormat."""
+        self._contents = tidy(self._disk, self._directory)
+        self._snapshots = Snapshots(self._disk, self._directory, self._contents.snapshots)
+        yield from self._finish_swaps()
+        bases = self._contents.segments
+        self._log_start_offset = max(self._log_start_offset, bases[0] if bases else 0)
+        self._read_epochs()
+        scan_from = self._first_to_scan(bases)
+        for base_offset in bases[:scan_from]:
+            self._segments.append(self._open_trusted(base_offset))
+        if self._clean and bases and self._open_active(bases[-1]):
+            scan_from = len(bases)
+        if scan_from < len(bases):
+            yield from self._scan(bases[scan_from:])
+        self._finish()
+
+    # After a crash
+
+    def _first_to_scan(self, bases: list[int]) -> int:
+        """The place of the first segment that is not trusted; the active one is opened apart after a clean stop."""
+        if self._clean:
+            return max(len(bases) - 1, 0)
+        held = [place for place, base in enumerate(bases) if base <= self._recovery_point]
+        return held[-1] if held else 0
+
+    def _scan(self, bases: list[int]) -> LoadSteps:
+        producers = self._producers_at(bases[0])
+        for place, base_offset in enumerate(bases):
+            next_base = bases[place + 1] if place + 1 < len(bases) else None
+            path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
+            task = ScanTask(self._disk, path, base_offset, next_base, self._config.index_interval_bytes, producers)
+            size_bytes = self._disk.size(path)
+            scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
+            producers = scan.producers
+            self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
+            if scan.problem is not None:
+                self._cut_after(scan, path, size_bytes, bases[place + 1 :])
+                break
+            producers.end_offset = max(producers.end_offset, next_base or 0)
+            if producers.end_offset > self._log_start_offset:
+                self._snapshots.write(producers)
+        self._producers = producers
+
+    def _adopt(self, base_offset: int, scan: SegmentScan, size_bytes: int, *, sealed: bool) -> None:
+        segment = self._new_segment(base_offset)
+        segment.size_bytes = scan.valid_bytes
+        segment.first_timestamp = scan.first_timestamp
+        segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
+        segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
+        segment.growing = GrowingIndexes(
+            scan.offset_index, scan.time_index, scan.aborted, scan.valid_bytes - scan.last_indexed_position
+        )
+        if scan.valid_bytes < size_bytes:
+            segment.log_file.truncate(scan.valid_bytes)
+        if sealed:
+            segment.seal(self._config)
+        self._segments.append(segment)
+        for entry in scan.epochs:
+            if entry.epoch > self._epochs.latest_epoch:
+                self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
+        self._log_end_offset = scan.next_offset
+        self._report.segments += 1
+        self._report.batches += scan.batches
+        self._report.scanned_bytes += size_bytes
+
+    def _cut_after(self, scan: SegmentScan, path: str, size_bytes: int, later: list[int]) -> None:
+        self._report.cut.append(
+            f"{size_bytes - scan.valid_bytes} bytes of {path} from byte {scan.valid_bytes} ({scan.problem})"
+        )
+        for base_offset in later:
+            segment = self._new_segment(base_offset)
+            self._report.cut.append(f"the later segment at offset {base_offset}")
+            segment.rename(DELETED_SUFFIX)
+            segment.remove_files()
+        self._snapshots.remove_after(scan.next_offset)
+
+    def _producers_at(self, offset: int) -> ProducerState:
+        """The producers as they were at `offset`, from a snapshot and the trusted segments after it."""
+        producers = self._snapshots.load(
+            upto=offset,
+            log_start_offset=self._log_start_offset,
+            now_ms=self._ports.clock.wall_ms(),
+            expiration_ms=self._ports.producer_expiration_ms,
+        )
+        ends = [segment.base_offset for segment in self._segments[1:]] + [offset]
+        for segment, end in zip(self._segments, ends, strict=False):
+            if end <= producers.end_offset:
+                continue
+            path = segment.path(LOG_SUFFIX)
+            try:
+                replay_producers(self._disk, path, producers, position=0, end=segment.size_bytes, upto=offset)
+            except CorruptSegment as error:
+                log.error("%s: producers after this place are not known: %s", self._topic_partition, error)
+        producers.end_offset = offset
+        return producers
+
+    # Trusted files
+
+    def _open_trusted(self, base_offset: int) -> Segment:
+        """A closed segment whose log was synced: only its indexes may need to be built again."""
+        segment = self._new_segment(base_offset)
+        segment.size_bytes = segment.flushed_bytes = self._disk.size(segment.path(LOG_SUFFIX))
+        segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
+        segment.directory_synced = True
+        try:
+            last = self._check_indexes(segment)
+        except (CorruptIndex, FileNotFoundError) as error:
+            log.warning("%s: the indexes at offset %d are built again: %s", self._topic_partition, base_offset, error)
+            self._rebuild_indexes(segment)
+            return segment
+        if last is not None:
+            segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
+        segment.growing = None
+        return segment
+
+    def _check_indexes(self, segment: Segment) -> tuple[int, int] | None:
+        """Whether the indexes can be true of the log; the last entry of the time index. Raises CorruptIndex."""
+        offsets = StoredIndex(self._disk.open(segment.path(INDEX_SUFFIX), writable=False), OFFSET_ENTRY)
+        try:
+            last = offsets.last
+            if last is not None and not (last[0] >= 0 and 0 < last[1] < segment.size_bytes):
+                raise CorruptIndex(f"an entry points to byte {last[1]} of a log of {segment.size_bytes}")
+        finally:
+            offsets.close()
+        times = StoredIndex(self._disk.open(segment.path(TIME_INDEX_SUFFIX), writable=False), TIME_ENTRY)
+        try:
+            last_time, first_time = times.last, times.entry(0) if len(times) else None
+        finally:
+            times.close()
+        if last_time is not None and first_time is not None and (last_time < first_time or min(last_time) < 0):
+            raise CorruptIndex("the timestamps do not rise")
+        if last_time is None and segment.size_bytes and len(times) == 0 and self._has_timestamps(segment):
+            raise CorruptIndex("the time index is empty")
+        if segment.has_txn_index:
+            decode_aborted(self._disk.read_bytes(segment.path(TXN_INDEX_SUFFIX)), base_offset=segment.base_offset)
+        return last_time
+
+    def _has_timestamps(self, segment: Segment) -> bool:
+        file = self._disk.open(segment.path(LOG_SUFFIX), writable=False)
+        try:
+            for _, header in iterate_file_headers(file, 0, segment.size_bytes):
+                return header.max_timestamp >= 0
+        except CorruptSegment:
+            return False
+        finally:
+            file.close()
+        return False
+
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        """Build the indexes from the batches. Nothing is cut: what is below the recovery point was synced."""
+        producers = ProducerState(end_offset=segment.base_offset)
+        scan = ScanTask(
+            self._disk,
+            segment.path(LOG_SUFFIX),
+            segment.base_offset,
+            None,
+            self._config.index_interval_bytes,
+            producers,
+        ).run()
+        if scan.problem is not None:
+            log.error("%s: kept, though damaged: %s: %s", self._topic_partition, segment.path(LOG_SUFFIX), scan.problem)
+        segment.growing = GrowingIndexes(scan.offset_index, scan.time_index, scan.aborted)
+        segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
+        segment.sealed = True
+        flush = segment.plan_flush(indexes=True)
+        flush.sync()
+        segment.finish_flush(flush, succeeded=True)
+        segment.close_files()
+
+    def _open_active(self, base_offset: int) -> bool:
+        """Open the last segment after a clean stop; False when it must be scanned after all."""
+        segment = self._new_segment(base_offset)
+        segment.size_bytes = segment.flushed_bytes = self._disk.size(segment.path(LOG_SUFFIX))
+        segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
+        segment.directory_synced = True
+        try:
+            self._check_indexes(segment)
+            segment.growing = None
+            growing = segment.reopen_indexes()
+            growing.bytes_since_entry = segment.size_bytes - growing.offsets.last_position
+            last = growing.times.last
+            if last is not None:
+                segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
+            self._log_end_offset = segment.last_next_offset()
+            segment.first_timestamp = self._first_timestamp(segment)
+        except (CorruptIndex, CorruptSegment, FileNotFoundError) as error:
+            log.warning("%s: the segment at offset %d is scanned: %s", self._topic_partition, base_offset, error)
+            segment.close_files()
+            return False
+        self._segments.append(segment)
+        return True
+
+    def _first_timestamp(self, segment: Segment) -> int | None:
+        for _, header in iterate_file_headers(segment.log_file, 0, segment.size_bytes):
+            return header.max_timestamp
+        return None
+
+    def _read_epochs(self) -> None:
+        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
+        try:
+            self._epochs = LeaderEpochs.decode(self._disk.read_bytes(path))
+        except FileNotFoundError:
+            return
+        except CorruptCheckpoint as error:
+            log.warning("%s: leader epochs are read from the log: %s: %s", self._topic_partition, path, error)
+            for base_offset in self._contents.segments:
+                self._read_epochs_of(base_offset)
+
+    def _read_epochs_of(self, base_offset: int) -> None:
+        path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
+        file = self._disk.open(path, writable=False)
+        try:
+            for _, header in iterate_file_headers(file, 0, file.size()):
+                if header.leader_epoch > self._epochs.latest_epoch:
+                    self._epochs.assign(header.leader_epoch, start_offset=header.base_offset)
+        except CorruptSegment as error:
+            log.warning("%s: leader epochs after this place are not known: %s", self._topic_partition, error)
+        finally:
+            file.close()
+
+    # Both
+
+    def _finish_swaps(self) -> LoadSteps:
+        for base_offset in self._contents.swaps:
+            path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
+            producers = ProducerState(end_offset=base_offset)
+            task = ScanTask(self._disk, path, base_offset, None, self._config.index_interval_bytes, producers)
+            scan = (yield task) if self._disk.size(path) >= LARGE_SCAN_BYTES else task.run()
+            if scan.problem is not None and base_offset in self._contents.segments:
+                log.warning("%s: dropped a damaged swap file %s: %s", self._topic_partition, path, scan.problem)
+                drop_swap(self._disk, self._directory, self._contents, base_offset)
+                continue
+            finish_swap(self._disk, self._directory, self._contents, base_offset, next_offset=scan.next_offset)
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        segment = Segment(self._ports.files, self._directory, base_offset, created_ms=self._ports.clock.wall_ms())
+        segment.choose_jitter(self._config, self._ports.random)
+        return segment
+
+    def _finish(self) -> None:
+        if self._segments and self._log_end_offset < self._log_start_offset:
+            log.warning(
+                "%s: the log ends at %d, below its start %d: everything is dropped",
+                self._topic_partition,
+                self._log_end_offset,
+                self._log_start_offset,
+            )
+            for segment in self._segments:
+                segment.close_files()
+                segment.rename(DELETED_SUFFIX)
+                segment.remove_files()
+            self._segments.clear()
+        if not self._segments:
+            self._start_empty()
+        elif self._clean and self._report.segments == 0:
+            self._load_producers()
+        epochs = self._epochs
+        changed = epochs.truncate_from_end(self._log_end_offset) | epochs.truncate_from_start(self._log_start_offset)
+        self._snapshots.remove_after(self._log_end_offset)
+        state = LogState(
+            segments=Segments(self._segments),
+            log_start_offset=self._log_start_offset,
+            log_end_offset=self._log_end_offset,
+            recovery_point=self._final_recovery_point(),
+            leader_epochs=epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+        )
+        self.result = Log(self._topic_partition, self._directory, self._config, self._ports, state)
+        if changed or self._report.segments:
+            self.result.epochs_dirty = True
+        self._say()
+
+    def _final_recovery_point(self) -> int:
+        if self._clean and self._report.segments == 0:
+            return self._log_end_offset
+        return min(max(self._recovery_point, self._log_start_offset), self._log_end_offset)
+
+    def _start_empty(self) -> None:
+        segment = self._new_segment(self._log_start_offset)
+        segment.create_files(self._config)
+        self._segments.append(segment)
+        self._log_end_offset = self._log_start_offset
+        self._producers = ProducerState(end_offset=self._log_start_offset)
+
+    def _load_producers(self) -> None:
+        if self._snapshots.offsets:
+            self._producers = self._producers_at(self._log_end_offset)
+            return
+        # A clean log without any snapshot was written by a broker that knew no producers (Kafka before 0.11).
+        self._producers = ProducerState(end_offset=self._log_end_offset)
+
+    def _say(self) -> None:
+        report = self._report
+        if report.segments == 0:
+            return
+        log.log(
+            logging.WARNING if report.cut else logging.INFO,
+            "%s: recovered: scanned %d segments, %d batches, %d bytes from offset %d on; cut %s; ends at offset %d",
+            self._topic_partition,
+            report.segments,
+            report.batches,
+            report.scanned_bytes,
+            self._segments[-min(report.segments, len(self._segments))].base_offset,
+            " and ".join(report.cut) if report.cut else "nothing",
+            self._log_end_offset,
+        )

@@ -2,6 +2,7 @@
 
 A module declares an API's request, its response and the structs that they nest, named as Kafka's own schemas name
 them, and joins them as `API`. Fields hold what travels: an error code is an int here, and means what `ErrorCode` says.
+Defaults are Kafka's too; a string that may be null has mostly the empty one, so who means null says None.
 """
 
 from collections.abc import Mapping
@@ -66,6 +67,8 @@ from barnabas.protocol.messages import (
     write_txn_markers,
 )
 from barnabas.protocol.schema import Api
+
+__all__ = ["APIS", "Api"]
 
 APIS: Final[Mapping[ApiKey, Api]] = MappingProxyType(
     {

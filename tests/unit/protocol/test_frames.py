@@ -100,8 +100,8 @@ def test_an_unknown_api_is_refused(api_key: int) -> None:
         response_header_version(api_key, 0)
 
 
-@given(st.sampled_from(list(APIS.values())), st.data())
-def test_headers_survive_the_round_trip_and_no_prefix_passes(api: object, data: st.DataObject) -> None:
+@given(st.data())
+def test_headers_survive_the_round_trip_and_no_prefix_passes(data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(list(APIS)))
     version = data.draw(st.sampled_from(APIS[key].versions))
     correlation_id, client_id = data.draw(st.integers(-(2**31), 2**31 - 1)), data.draw(CLIENT_IDS)

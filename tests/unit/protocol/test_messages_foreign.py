@@ -5,7 +5,6 @@ of a field matters.
 """
 
 import importlib
-import warnings
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any
@@ -58,9 +57,8 @@ def descendants(cls: type[Any]) -> Iterator[type[Any]]:
 
 def of_kafka_python() -> dict[Position, Any]:
     """The versions that Kafka 4 still has: the library takes older ones too, but its schemas no longer tell them."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        for module in KAFKA_PYTHON_MODULES:
-            importlib.import_module(f"kafka.protocol.{module}")
+    for module in KAFKA_PYTHON_MODULES:
+        importlib.import_module(f"kafka.protocol.{module}")
     found = {}
     for cls in descendants(kafka.protocol.api_message.ApiMessage):
         if cls._class_version is None:

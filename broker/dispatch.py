@@ -5,20 +5,20 @@ The one exception is ApiVersions in a version that is too high, which is answere
 list of versions, so that the peer can try again (KIP-511).
 """
 
-import struct
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from barnabas.protocol.compiler import decode, encode_parts
+from barnabas.protocol.compiler import decode
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header, encode_response_header
+from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.primitives import WireError
 from barnabas.runtime.network import Part
 from broker.registry import CloseConnection, Handler, Registry
 
-_pack_size = struct.Struct(">i").pack
 _LOWEST_HEADER_BYTES: Final = 8
+_MAX_PLAIN_REQUEST_BYTES: Final = 4 * 1024 * 1024
+"""Only Produce carries data; anything else of this size would decode into many times its size in objects."""
 
 
 class UnsupportedApiVersions(Exception):
@@ -54,6 +54,8 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
         raise CloseConnection(
             f"{handler.key.name} version {version} is not served; {handler.oldest} to {handler.newest} are"
         )
+    if len(frame) > _MAX_PLAIN_REQUEST_BYTES and handler.key is not ApiKey.PRODUCE:
+        raise CloseConnection(f"{handler.key.name} of {len(frame)} bytes; {_MAX_PLAIN_REQUEST_BYTES} are taken")
     try:
         request, _ = decode(handler.api.request, version, view, position)
     except WireError as error:
@@ -72,14 +74,5 @@ def supported_versions(registry: Registry, error: ErrorCode = ErrorCode.NONE) ->
 
 def encode_response(api_key: int, version: int, correlation_id: int, response: Any) -> list[Part]:
     """The whole frame of an answer; record slices stay parts of their own."""
-    parts: list[Part] = encode_parts(response, version)
-    header = encode_response_header(api_key, version, correlation_id)
-    size = len(header)
-    for part in parts:
-        size += len(part)
-    first = parts[0] if parts else b""
-    if type(first) is bytes:
-        parts[0:1] = [_pack_size(size) + header + first]
-    else:
-        parts.insert(0, _pack_size(size) + header)
-    return parts
+    # The only records that a broker sends are slices and bytes.
+    return cast("list[Part]", frame_response(api_key, version, correlation_id=correlation_id, response=response))

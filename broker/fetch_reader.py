@@ -15,6 +15,7 @@ from barnabas.storage.log import LogOffline
 from barnabas.storage.read import OffsetOutOfRange
 from barnabas.storage.scan import CorruptSegment
 from broker.fetch_sessions import FetchSession, WantedPartition
+from broker.partition_access import find_partition
 from broker.services import Services
 from replication.partition import Partition, PartitionRefused
 
@@ -108,12 +109,8 @@ class FetchReader:
         self, wanted: WantedPartition, session: FetchSession | None, max_bytes: int, *, at_least_one: bool
     ) -> PartitionRead:
         topic_partition = wanted.topic_partition
-        partition = self._broker.replicas.partition(topic_partition)
-        if partition is None:
-            known = self._broker.metadata.partition(topic_partition) is not None
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return PartitionRead(wanted, error)
         try:
+            partition = find_partition(self._broker, topic_partition)
             partition.require_leader(wanted.current_leader_epoch)
             read = self._read_log(partition, wanted, max_bytes, at_least_one=at_least_one)
         except PartitionRefused as refused:

@@ -8,4 +8,5 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def is_internal(topic: str) -> bool:
+    """Whether only coordinators write to it."""
     return topic in INTERNAL_TOPICS

@@ -7,6 +7,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig
+from zk_schema.session import KazooSession
 
 DEFAULT_RECEIVE_BYTES: Final = 64 * 1024 * 1024
 """What unfinished requests may take in all where `queued.max.request.bytes` sets no bound."""
@@ -20,9 +21,7 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
             max_frame_bytes=config.socket_request_max_bytes,
             idle_ms=config.connections_max_idle_ms,
             send_buffer_bytes=_given_size(config, "socket.send.buffer.bytes", config.socket_send_buffer_bytes),
-            receive_buffer_bytes=_given_size(
-                config, "socket.receive.buffer.bytes", config.socket_receive_buffer_bytes
-            ),
+            receive_buffer_bytes=_given_size(config, "socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         ),
         gate=ConnectionGate(
             max_total=config.max_connections,
@@ -38,3 +37,14 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
 def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:
     """A buffer size only where it was set: the kernel's own tuning serves better than Kafka's 100 KB."""
     return value if key in config.given and value > 0 else None
+
+
+async def open_zookeeper(config: BrokerConfig) -> KazooSession:
+    """A session on the ZooKeeper of `zookeeper.connect`."""
+    session = KazooSession(
+        config.zookeeper_connect,
+        session_timeout_ms=config.zookeeper_session_timeout_ms,
+        max_in_flight=config.zookeeper_max_in_flight_requests,
+    )
+    await session.open(timeout_ms=config.zookeeper_connection_timeout_ms)
+    return session

@@ -21,7 +21,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
-from barnabas.storage.directories import Directory
+from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
 from replication.waiters import OffsetWaiters
 
@@ -53,7 +53,7 @@ class Partition:
         self,
         topic_partition: TopicPartition,
         log_: Log,
-        directory: Directory,
+        directory: LogDirectory,
         *,
         broker_id: BrokerId,
         clock: Clock,
@@ -104,7 +104,7 @@ class Partition:
             self.zk_version = zk_version
             self.min_in_sync_replicas = min_in_sync_replicas
             self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)
-            self._advance()
+            self._after_append()
             self._notify()
 
     async def resign(self, *, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
@@ -125,7 +125,7 @@ class Partition:
         """Refuse unless this replica leads, and in the epoch that the peer believes in, if it names one (KIP-320)."""
         if self.is_offline:
             raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
-        if current_leader_epoch != NO_LEADER_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch not in (NO_LEADER_EPOCH, self.leader_epoch):
             older = current_leader_epoch < self.leader_epoch
             raise PartitionRefused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
         if self.leader_id != self._broker_id:
@@ -146,9 +146,10 @@ class Partition:
         if prepared.duplicate is not None:
             return prepared.duplicate
         try:
-            self.directory.write(prepared)
-        except OSError as error:
-            raise self._storage_failed(error) from error
+            written = self.directory.try_write_inline(prepared)
+        except LogOffline as error:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        assert written, "nothing happened between the question and the write"
         info = self.log.publish(prepared)
         self._after_append()
         return info
@@ -161,8 +162,8 @@ class Partition:
                 return prepared.duplicate
             try:
                 await self.directory.write_in_thread(prepared)
-            except OSError as error:
-                raise self._storage_failed(error) from error
+            except LogOffline as error:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             info = self.log.publish(prepared)
             self._after_append()
             return info
@@ -178,7 +179,7 @@ class Partition:
         except OSError as error:
             # A new segment could not be made.
             self.directory.fail(error)
-            raise self._storage_failed(error) from error
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _check_append(self, acks: int) -> None:
         self.require_leader()
@@ -188,10 +189,6 @@ class Partition:
                 f"The size of the current ISR {set(self.isr)} is insufficient to satisfy the min.isr requirement "
                 f"of {self.min_in_sync_replicas} for partition {self.topic_partition}",
             )
-
-    def _storage_failed(self, error: OSError) -> PartitionRefused:
-        log.error("%s: write failed, its directory goes offline: %s", self.topic_partition, error)
-        return PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def _after_append(self) -> None:
         if self.log.needs_flush():
@@ -227,10 +224,11 @@ class Partition:
         """Group commit: one fsync at a time, each covering all that was appended before it began."""
         try:
             while self.log.needs_flush() and not self.is_offline:
-                await self.directory.flush(self.log)
+                await self.directory.flush(self.log, self.log.log_end_offset)
                 self._advance()
-        except OSError as error:
-            self._storage_failed(error)
+        except LogOffline:
+            # The directory has said so to everyone; the waiters were failed with it.
+            return
         finally:
             self._flushing = False
 

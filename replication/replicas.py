@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
-from barnabas.storage.directories import DirectoryOffline, LogDirectories
+from barnabas.storage.directories import LogDirectories
+from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
 from replication.partition import Partition
 
@@ -72,8 +73,8 @@ class Replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition is None:
             try:
-                partition = await self._open(assignment)
-            except (DirectoryOffline, OSError) as error:
+                partition = self._open(assignment)
+            except LogOffline as error:
                 log.error("%s: its log cannot be made: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         if assignment.leader_id == self._broker_id:
@@ -95,22 +96,14 @@ class Replicas:
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
         return ErrorCode.NONE
 
-    async def _open(self, assignment: ReplicaAssignment) -> Partition:
+    def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
-        log_ = self._log_directories.log(topic_partition)
-        if log_ is None:
-            if self._log_directories.offline_directories and not assignment.is_new:
-                raise DirectoryOffline(f"{topic_partition} is not in a live directory and may be in one that failed")
-            log_ = await self._log_directories.create_log(topic_partition, assignment.log_config)
-        else:
-            log_.config = assignment.log_config
+        log_ = self._log_directories.create_log(topic_partition, assignment.log_config, is_new=assignment.is_new)
+        log_.config = assignment.log_config
+        directory = self._log_directories.directory_of(topic_partition)
+        assert directory is not None, f"{topic_partition}: its log is in no directory"
         partition = Partition(
-            topic_partition,
-            log_,
-            self._log_directories.directory_of(topic_partition),
-            broker_id=self._broker_id,
-            clock=self._clock,
-            spawn=self._spawn,
+            topic_partition, log_, directory, broker_id=self._broker_id, clock=self._clock, spawn=self._spawn
         )
         self._partitions[topic_partition] = partition
         return partition
@@ -126,18 +119,17 @@ class Replicas:
                 return ErrorCode.FENCED_LEADER_EPOCH
             del self._partitions[topic_partition]
             await partition.resign(leader_id=BrokerId(-1), leader_epoch=partition.leader_epoch)
-        if delete and self._log_directories.log(topic_partition) is not None:
+        if delete:
             try:
-                await self._log_directories.delete_log(topic_partition)
-            except OSError as error:
+                self._log_directories.delete_log(topic_partition)
+            except LogOffline as error:
                 log.error("%s: its log cannot be removed: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         log.info("%s: stopped%s", topic_partition, ", log deleted" if delete else "")
         return ErrorCode.NONE
 
-    def on_directory_failure(self, topic_partitions: list[TopicPartition]) -> None:
-        """Their directory has failed."""
-        for topic_partition in topic_partitions:
-            partition = self._partitions.get(topic_partition)
-            if partition is not None:
+    def on_directory_failure(self, path: str) -> None:
+        """A log directory has failed: its replicas serve nothing any more."""
+        for partition in self.partitions():
+            if partition.directory.path == path:
                 partition.go_offline()

@@ -99,9 +99,14 @@ class LogDirectory:
 
     # Writing
 
+    @property
+    def writes_inline(self) -> bool:
+        """Whether recent writes were quick enough for the next to be done on the loop."""
+        return self._slowest_write_us <= SLOW_WRITE_US and not self._threaded_writes
+
     def try_write_inline(self, prepared: PreparedAppend) -> bool:
         """Write at once if recent writes were quick; False when `write_in_thread` is to do it. Raises LogOffline."""
-        if self._slowest_write_us > SLOW_WRITE_US or self._threaded_writes:
+        if not self.writes_inline:
             return False
         self._check(prepared)
         started_us = self._clock.monotonic_us()

@@ -20,8 +20,8 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as messages
 from barnabas.protocol.messages.fetch import (
-    FetchableTopicResponse,
     FetchablePartitionResponse,
+    FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
 )

@@ -93,7 +93,7 @@ def _look_up(
         return _one_offset(partition, wanted, request, version=context.version)
     except (LogOffline, OSError) as error:
         if isinstance(error, OSError):
-            context.broker.log_directories.fail(partition.directory, error)
+            partition.directory.fail(error)
         raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR) from error
     except CorruptSegment as error:
         raise PartitionRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error

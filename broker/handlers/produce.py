@@ -14,10 +14,9 @@ Message formats 0 and 1 are answered UNSUPPORTED_FOR_MESSAGE_FORMAT and transact
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, read_header
-from barnabas.protocol.compression import Codec
+from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, Codec, read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import produce as messages
@@ -31,6 +30,7 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.storage.append import AppendInfo, AppendRejected
 from broker.internal_topics import is_internal
+from broker.partition_access import find_partition
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
 from broker.services import RequestContext
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
@@ -86,7 +86,7 @@ class _Produce:
     def _append_one(self, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse) -> None:
         try:
             records = self._check(topic, data)
-            partition = self._find(TopicPartition(topic, data.partition_index))
+            partition = find_partition(self._context.broker, TopicPartition(topic, data.partition_index))
             if not records:
                 return
             info = partition.try_append(records, acks=self._acks)
@@ -116,7 +116,7 @@ class _Produce:
         broker = self._context.broker
         if broker.metadata.partition(TopicPartition(topic, data.partition_index)) is None:
             raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        records = data.records
+        records = cast("memoryview | None", data.records)
         version = self._context.version
         if version >= _ONE_BATCH_SINCE:
             _check_one_batch(records, version)
@@ -127,12 +127,6 @@ class _Produce:
         if records:
             _check_format(records)
         return records
-
-    def _find(self, topic_partition: TopicPartition) -> Partition:
-        partition = self._context.broker.replicas.partition(topic_partition)
-        if partition is None:
-            raise _Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return partition
 
     def _appended(self, partition: Partition, info: AppendInfo, answer: PartitionProduceResponse) -> None:
         answer.base_offset = info.first_offset

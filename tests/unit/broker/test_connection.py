@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, encode_request_header
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import api_versions, heartbeat
 from barnabas.runtime.network import Part
@@ -66,7 +65,7 @@ class Side:
         self.connection = ClientConnection(self.wire, broker, listener_name="PLAINTEXT")
 
     def receive(self, correlation_id: int, api_key: int = ApiKey.HEARTBEAT, version: int = 0) -> None:
-        header = encode_request_header(RequestHeader(api_key, version, correlation_id, "c"))
+        header = struct.pack(">hhih", api_key, version, correlation_id, 1) + b"c"
         body = struct.pack(">h", 1) + b"g" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"m"
         self.wire.frames_held += 1
         self.connection.frame_received(bytearray(header + body))

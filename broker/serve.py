@@ -1,0 +1,318 @@
+"""Builds one broker from its ports and its configuration, and takes it down again.
+
+Called by the process (`broker.main`) and by whoever simulates a cluster; nothing here knows which. The order of the
+start is Kafka's: ZooKeeper, cluster id, broker id, logs, sockets (bound, not served), replicas, registration,
+meta.properties, candidate for controller, and only then requests.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from barnabas.protocol.ids import BrokerId
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.network import Listener, Network
+from barnabas.runtime.offload import Offload
+from barnabas.runtime.tasks import Supervisor
+from barnabas.storage.directories import LogDirectories, StorageSettings
+from barnabas.storage.directory_loading import StorageStartError
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.maintenance import MaintenanceSettings
+from broker.config import BrokerConfig
+from broker.connection import ClientConnection
+from broker.control_service import ControlService
+from broker.fetch_sessions import FetchSessions
+from broker.handlers import ALL
+from broker.membership import Membership, MembershipRefused
+from broker.metadata_view import MetadataView
+from broker.metric_sources import log_families, traffic_families
+from broker.metrics import BrokerMetrics
+from broker.metrics_server import MetricsServer
+from broker.producer_ids import ProducerIds
+from broker.registry import Registry
+from broker.services import Services
+from broker.topic_configs import TopicConfigs, resolve_topic
+from controller.channel import GrpcChannels
+from controller.channel_server import ControlServer
+from controller.driver import Controller
+from controller.office import Settings
+from replication.replicas import Replicas
+from zk_schema import paths
+from zk_schema.ops import ZooKeeperError
+from zk_schema.port import ZooKeeper
+
+log = logging.getLogger(__name__)
+
+_LISTEN_BACKLOG_HINT: Final = "another process listens there, or the address is not this machine's"
+
+
+class StartFailed(Exception):
+    """The broker cannot start; the text says why and what to do."""
+
+
+class OpenNetwork(Protocol):
+    """Makes the network of one broker."""
+
+    def __call__(self, config: BrokerConfig, offload: Offload, supervisor: Supervisor) -> Network: ...
+
+
+class OpenZooKeeper(Protocol):
+    """Opens a session, or raises ZooKeeperError after `zookeeper.connection.timeout.ms`."""
+
+    async def __call__(self, config: BrokerConfig) -> ZooKeeper: ...
+
+
+@dataclass(slots=True)
+class Ports:
+    """The world, as one broker sees it."""
+
+    clock: Clock
+    disk: Disk
+    offload: Offload
+    supervisor: Supervisor
+    random: random.Random
+    open_network: OpenNetwork
+    open_zookeeper: OpenZooKeeper
+
+
+class Broker:
+    """A running broker. `stop` takes it down in order; what it acknowledged is on disk then."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        network: Network,
+        control: ControlServer,
+        membership: Membership,
+        metrics_server: MetricsServer | None,
+        maintenance: "asyncio.Task[None]",
+    ) -> None:
+        self.services = services
+        self._network = network
+        self._control = control
+        self._membership = membership
+        self._metrics_server = metrics_server
+        self._maintenance = maintenance
+
+    @property
+    def broker_id(self) -> BrokerId:
+        return self.services.broker_id
+
+    async def stop(self) -> None:
+        """Leave office, serve no more, flush and close the logs, and end the session."""
+        self._network.close()
+        self._membership.stop()
+        await self.services.controller.stop()
+        await self._control.stop()
+        self._maintenance.cancel()
+        await self.services.log_directories.close()
+        if self._metrics_server is not None:
+            await self._metrics_server.close()
+        await self.services.zk.close()
+
+
+async def serve(ports: Ports, config: BrokerConfig) -> Broker:
+    """Start a broker; returns when it takes requests.
+
+    Raises:
+        StartFailed: nothing is left running.
+    """
+    async with contextlib.AsyncExitStack() as undo:
+        broker = await _Start(ports, config, undo).run()
+        undo.pop_all()
+        return broker
+
+
+class _Start:
+    """The steps of one start; each registers with `undo` what takes it back if a later one fails."""
+
+    def __init__(self, ports: Ports, config: BrokerConfig, undo: contextlib.AsyncExitStack) -> None:
+        self._ports = ports
+        self._config = config
+        self._undo = undo
+        self._replicas: Replicas | None = None
+        self._log_directories_made: LogDirectories | None = None
+
+    async def run(self) -> Broker:
+        ports, config = self._ports, self._config
+        zk = await self._open_zookeeper()
+        membership = Membership(zk, config, clock=ports.clock, supervisor=ports.supervisor)
+        log_directories = self._log_directories()
+        try:
+            cluster_id = await membership.cluster_id(ports.random)
+            broker_id = await membership.broker_id(log_directories.acquire(cluster_id))
+            self._undo.push_async_callback(log_directories.close)
+            await log_directories.load(await self._topic_log_configs(zk))
+        except (StorageStartError, MembershipRefused, ZooKeeperError) as error:
+            raise StartFailed(str(error)) from error
+        network = ports.open_network(config, ports.offload, ports.supervisor)
+        self._undo.callback(network.close)
+        listeners = await self._listen(network)
+        services = self._services(broker_id, cluster_id, zk, log_directories)
+        self._replicas = services.replicas
+        control = await self._serve_control(services, membership)
+        metrics_server = await self._serve_metrics(services, network)
+        ports_bound = {name: listener.port for name, listener in listeners.items()}
+        try:
+            await membership.join(broker_id, ports_bound, control.endpoint)
+        except (MembershipRefused, ZooKeeperError) as error:
+            raise StartFailed(str(error)) from error
+        self._undo.callback(membership.stop)
+        log_directories.write_meta_properties(broker_id, cluster_id)
+        maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
+        await services.controller.start()
+        for name, listener in listeners.items():
+            listener.start(_accept(services, name))
+        _announce(broker_id, listeners)
+        return Broker(
+            services,
+            network=network,
+            control=control,
+            membership=membership,
+            metrics_server=metrics_server,
+            maintenance=maintenance,
+        )
+
+    async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
+        """What topics set for themselves, so that recovery reads their logs as they were written."""
+        topics = await zk.children(paths.BROKER_TOPICS) or []
+        configs = TopicConfigs(self._config, zk)
+        return {topic: (await configs.settings(topic)).log for topic in topics}
+
+    def _on_directory_failure(self, path: str, error: OSError) -> None:
+        assert self._log_directories_made is not None
+        if self._replicas is not None:
+            self._replicas.on_directory_failure(path)
+        directories = self._log_directories_made
+        if len(directories.offline_directories()) == len(directories.directories):
+            self._ports.supervisor.fail("the last log directory", error)
+
+    async def _open_zookeeper(self) -> ZooKeeper:
+        try:
+            zk = await self._ports.open_zookeeper(self._config)
+        except ZooKeeperError as error:
+            raise StartFailed(f"zookeeper.connect={self._config.zookeeper_connect}: {error}") from error
+        self._undo.push_async_callback(zk.close)
+        return zk
+
+    def _log_directories(self) -> LogDirectories:
+        config, ports = self._config, self._ports
+        defaults, _ = resolve_topic(config, {})
+        directories = LogDirectories(
+            config.log_dirs,
+            disk=ports.disk,
+            clock=ports.clock,
+            offload=ports.offload,
+            random=ports.random,
+            default_config=defaults.log,
+            on_failure=self._on_directory_failure,
+            settings=StorageSettings(
+                producer_expiration_ms=config.transactional_id_expiration_ms,
+                maintenance=MaintenanceSettings(
+                    retention_check_interval_ms=config.log_retention_check_interval_ms,
+                    recovery_point_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+                    start_offset_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
+                    high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+                ),
+            ),
+        )
+        self._log_directories_made = directories
+        return directories
+
+    async def _listen(self, network: Network) -> dict[str, Listener]:
+        listeners: dict[str, Listener] = {}
+        for bound in self._config.listeners.bound:
+            try:
+                listeners[bound.name] = await network.listen(bound.host, bound.port)
+            except OSError as error:
+                raise StartFailed(f"listeners={bound}: {error}; {_LISTEN_BACKLOG_HINT}") from error
+        return listeners
+
+    def _services(
+        self, broker_id: BrokerId, cluster_id: str, zk: ZooKeeper, log_directories: LogDirectories
+    ) -> Services:
+        ports, config = self._ports, self._config
+        metrics = BrokerMetrics(ports.clock)
+        controller = Controller(
+            broker_id,
+            zk=zk,
+            clock=ports.clock,
+            supervisor=ports.supervisor,
+            open_channel=GrpcChannels(ports.supervisor),
+            settings=Settings(
+                inter_broker_listener_name=config.listeners.inter_broker_name,
+                delete_topic_enable=config.delete_topic_enable,
+            ),
+        )
+        return Services(
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            config=config,
+            clock=ports.clock,
+            random=ports.random,
+            offload=ports.offload,
+            zk=zk,
+            metadata=MetadataView(),
+            replicas=Replicas(
+                broker_id=broker_id,
+                log_directories=log_directories,
+                clock=ports.clock,
+                spawn=ports.supervisor.spawn,
+            ),
+            log_directories=log_directories,
+            controller=controller,
+            producer_ids=ProducerIds(broker_id, zk),
+            fetch_sessions=FetchSessions(
+                max_slots=config.max_incremental_fetch_session_cache_slots, clock=ports.clock, rng=ports.random
+            ),
+            metrics=metrics,
+            registry=Registry(ALL),
+        )
+
+    async def _serve_control(self, services: Services, membership: Membership) -> ControlServer:
+        service = ControlService(
+            metadata=services.metadata,
+            replicas=services.replicas,
+            topic_configs=TopicConfigs(self._config, services.zk),
+            broker_epoch=lambda: membership.broker_epoch,
+        )
+        control = ControlServer(service, self._config.control_host, self._config.control_port, self._ports.supervisor)
+        try:
+            await control.start()
+        except OSError as error:
+            raise StartFailed(f"barnabas.control.listener: {error}") from error
+        self._undo.push_async_callback(control.stop)
+        return control
+
+    async def _serve_metrics(self, services: Services, network: Network) -> MetricsServer | None:
+        services.metrics.add_source(lambda: traffic_families(network.traffic))
+        services.metrics.add_source(lambda: log_families(services))
+        port = self._config.metrics_port
+        if port is None:
+            return None
+        server = MetricsServer(services.metrics)
+        try:
+            await server.start(port)
+        except OSError as error:
+            raise StartFailed(f"barnabas.metrics.port={port}: {error}") from error
+        self._undo.push_async_callback(server.close)
+        return server
+
+
+def _accept(services: Services, listener_name: str) -> Callable[..., ClientConnection]:
+    return lambda connection: ClientConnection(connection, services, listener_name=listener_name)
+
+
+def _announce(broker_id: BrokerId, listeners: dict[str, Listener]) -> None:
+    """The lines that tools written for Kafka wait for."""
+    for name, listener in listeners.items():
+        log.info("listener %s accepts connections at port %d", name, listener.port)
+    log.info("[KafkaServer id=%d] started (kafka.server.KafkaServer)", broker_id)
+    log.info("Kafka Server started (kafka.server.KafkaRaftServer)")
+    log.info("[BrokerLifecycleManager id=%d] Transitioning from RECOVERY to RUNNING.", broker_id)

@@ -91,6 +91,7 @@ async def test_deliveries_tell_offsets(small: SmallCluster, cluster: Cluster) ->
     assert [each.base_offset for each in deliveries] == sorted(each.base_offset for each in deliveries)
     assert sum(len(each.records) for each in deliveries) == 10
     assert deliveries[-1].base_offset + len(deliveries[-1].records) == 10
+    assert [len(each.records) for each in deliveries] == [2] * 5, "22 bytes each, 60 in a batch"
 
 
 async def test_an_idempotent_producer_writes_once_though_the_answer_was_lost(

@@ -82,12 +82,10 @@ async def test_no_partition_waits_until_another_is_read(small: SmallCluster, clu
     first, _, third = parts = [TopicPartition("t", index) for index in range(3)]
     for part in parts:
         fill(small, part, 20)
-    turns: list[TopicPartition] = []
     ranges = {first: OffsetRange(0, 60), third: OffsetRange(0, 60)}
     consumer = Consumer(cluster, ranges, options=ConsumerOptions(max_bytes=10, partition_max_bytes=10))
     async with aclosing(consumer.fetched()) as fetched:
-        async for each in fetched:
-            turns.append(each.topic_partition)
+        turns = [each.topic_partition async for each in fetched]
     assert turns == [first, third] * 20
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.differential.answers import store
@@ -14,11 +15,12 @@ def main(arguments: list[str]) -> None:
     groups = arguments or GROUPS
     with tempfile.TemporaryDirectory() as directory, Kafka(Path(directory), SERVER_SETTINGS) as kafka:
         for group in groups:
+            started = time.monotonic()
             answers = {}
             for scenario in scenarios(group):
                 answers.update(play(scenario, Server(kafka.host, kafka.port)))
             store(group, answers)
-            print(f"{group}: {len(answers)} answers")
+            print(f"{group}: {len(answers)} answers in {time.monotonic() - started:.1f} s")
 
 
 if __name__ == "__main__":

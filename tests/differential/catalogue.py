@@ -59,7 +59,7 @@ def scenarios(group: str) -> Iterator[Scenario]:
 
 def play(scenario: Scenario, server: Server) -> dict[str, Value]:
     """Have a scenario's talk with a server and return its answers."""
-    talk = Conversation(server, scenario.name)
+    talk = Conversation(server, scenario.group, scenario.name)
     try:
         scenario.play(talk)
     finally:

@@ -14,7 +14,7 @@ from barnabas.protocol.compiler import decode_whole, encode
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import decode_response_header, encode_request_header
 from barnabas.protocol.ids import ApiKey
-from barnabas.protocol.messages import APIS, create_topics, metadata, produce
+from barnabas.protocol.messages import APIS, create_topics, delete_topics, list_offsets, metadata, produce
 from barnabas.protocol.primitives import WireError
 from tests.differential.normalise import Normaliser, Value
 from tests.support.raw_client import ConnectionClosed, NoAnswer, RawConnection
@@ -54,6 +54,7 @@ class Conversation:
     """One scenario against one server. `answers` grows by one per request that is asked by name."""
 
     server: Server
+    group: str
     scenario: str
     answers: dict[str, Value] = field(default_factory=dict)
     _connection: RawConnection | None = None
@@ -68,7 +69,7 @@ class Conversation:
 
     @property
     def topic_prefix(self) -> str:
-        return self.scenario.replace("_", "-")[:200]
+        return f"{self.group}-{self.scenario}".replace("_", "-")[:200]
 
     def ask(self, name: str, version: int, request: object, *, client_id: str | None = CLIENT_ID) -> Any:
         """Send a request and record its answer. Returns the decoded answer, or None where there is none."""
@@ -84,6 +85,10 @@ class Conversation:
         connection = self._apart() if apart else self._connected()
         connection.send_frame(payload)
         return Pending(name, key, version, correlation_id, connection)
+
+    def is_waiting(self, pending: Pending, *, seconds: float = 0.2) -> bool:
+        """Whether no answer came within that time."""
+        return not pending.connection.has_input(seconds)
 
     def receive(self, pending: Pending) -> Any:
         """Record the answer of a request that was sent."""
@@ -138,22 +143,20 @@ class Conversation:
     def new_topic(self, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
         """Create a topic and return its name once all its partitions have leaders. Not recorded."""
         name = self.topic_name()
-        wanted = create_topics.CreateTopicsRequest(
-            topics=[
-                create_topics.CreatableTopic(
-                    name=name,
-                    num_partitions=partitions,
-                    replication_factor=1,
-                    configs=[create_topics.CreateableTopicConfig(key, value) for key, value in (configs or {}).items()],
-                )
-            ],
-            timeout_ms=15_000,
-        )
-        answer = self._prepare(2, wanted)
-        if answer.topics[0].error_code != ErrorCode.NONE:
-            raise SetupFailed(f"{name}: {ErrorCode(answer.topics[0].error_code).name}")
+        error = self._create(name, partitions, configs or {})
+        if error != ErrorCode.NONE:
+            raise SetupFailed(f"{name}: {error.name}")
         self.await_leaders(name, partitions)
         return name
+
+    def create_again(self, name: str) -> None:
+        """Create a topic of a name that was just deleted; Kafka answers a deletion before the name is free."""
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while self._create(name, 1, {}) == ErrorCode.TOPIC_ALREADY_EXISTS:
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"{name} is still there")
+            time.sleep(0.01)
+        self.await_leaders(name, 1)
 
     def await_leaders(self, topic: str, partitions: int) -> None:
         """Return when a topic has that many partitions, each with a leader. Not recorded."""
@@ -169,6 +172,20 @@ class Conversation:
                 raise SetupFailed(f"{topic} has {len(found.partitions)} partitions, error {found.error_code}")
             time.sleep(0.01)
 
+    def await_absence(self, topic: str) -> None:
+        """Return when a topic is gone from the server's metadata and from its replicas. Not recorded."""
+        wanted = metadata.MetadataRequest([metadata.MetadataRequestTopic(topic)], allow_auto_topic_creation=False)
+        partition = list_offsets.ListOffsetPartition(timestamp=-1)
+        asked = list_offsets.ListOffsetRequest(-1, 0, [list_offsets.ListOffsetTopic(topic, [partition])])
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while (
+            self._prepare(4, wanted).topics[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            or self._prepare(1, asked).topics[0].partitions[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ):
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"{topic} is still there")
+            time.sleep(0.01)
+
     def write(self, topic: str, *batches: bytes, partition: int = 0) -> None:
         """Append batches, one request each. Not recorded."""
         for batch in batches:
@@ -179,11 +196,28 @@ class Conversation:
             if result.error_code != ErrorCode.NONE:
                 raise SetupFailed(f"{topic}: {ErrorCode(result.error_code).name}")
 
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic and return when it is gone. Not recorded."""
+        (result,) = self._prepare(1, delete_topics.DeleteTopicsRequest([topic], 15_000)).responses
+        if result.error_code != ErrorCode.NONE:
+            raise SetupFailed(f"{topic}: {ErrorCode(result.error_code).name}")
+        self.await_absence(topic)
+
     def close(self) -> None:
         """Close every connection of the scenario."""
         self._close()
         for connection in [*self._extra, *([self._setup] if self._setup else [])]:
             connection.close()
+
+    def _create(self, name: str, partitions: int, configs: dict[str, str]) -> ErrorCode:
+        topic = create_topics.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[create_topics.CreateableTopicConfig(key, value) for key, value in configs.items()],
+        )
+        answer = self._prepare(2, create_topics.CreateTopicsRequest([topic], 15_000))
+        return ErrorCode(answer.topics[0].error_code)
 
     def _prepare(self, version: int, request: object) -> Any:
         if self._setup is None:

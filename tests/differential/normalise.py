@@ -35,20 +35,6 @@ _LOCAL_CONFIGS = {
     "port",
     "zookeeper.connect",
 }
-_BATCH_FIELDS = (
-    "base_offset",
-    "leader_epoch",
-    "magic",
-    "attributes",
-    "last_offset_delta",
-    "first_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "record_count",
-    "size_bytes",
-)
 _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
     "ApiVersionsResponseKey": ("api_key",),
     "CreatableTopicConfigs": ("name",),
@@ -154,12 +140,18 @@ class Normaliser:
             position += header.size_bytes
         return found
 
-    def _batch(self, data: bytes | bytearray | memoryview, position: int) -> Value:
+    def _batch(self, data: bytes | bytearray | memoryview, position: int) -> str:
         header = read_header(data, position)
         try:
             verify_crc(data, position, header)
         except CorruptBatch as error:
             return f"{type(error).__name__} at offset {header.base_offset}"
-        batch = {name: self._scalar(name, getattr(header, name)) for name in _BATCH_FIELDS}
-        is_stable = "<time>" not in batch.values() and not str(batch["producer_id"]).startswith("<")
-        return {**batch, "crc": f"{header.crc:08x}" if is_stable else "<valid>"}
+        producer = self._named_id("producer", header.producer_id)
+        times = [self._time(header.first_timestamp), self._time(header.max_timestamp)]
+        is_stable = "<time>" not in times and producer == header.producer_id
+        return (
+            f"offsets {header.base_offset} to {header.last_offset}, {header.record_count} records, "
+            f"{header.size_bytes} bytes, leader epoch {header.leader_epoch}, attributes {header.attributes}, "
+            f"times {times[0]} to {times[1]}, producer {producer} epoch {header.producer_epoch} "
+            f"sequence {header.base_sequence}, crc {format(header.crc, '08x') if is_stable else '<valid>'}"
+        )

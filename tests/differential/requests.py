@@ -1,6 +1,6 @@
 """The requests of the corpus by what they mean; a field that a version lacks is left at its default."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from barnabas.protocol.messages import create_topics, describe_configs, fetch, list_offsets, metadata, produce
 from barnabas.protocol.messages import offset_for_leader_epoch as epochs
@@ -88,7 +88,7 @@ def fetch_from(
 
 
 def fetch_topics(
-    topics: dict[str, Sequence[fetch.FetchPartition]],
+    topics: Mapping[str, Sequence[fetch.FetchPartition]],
     *,
     replica_id: int = -1,
     max_wait_ms: int = 0,
@@ -96,7 +96,7 @@ def fetch_topics(
     max_bytes: int = 50 << 20,
     isolation_level: int = 0,
     session: tuple[int, int] = (0, -1),
-    forgotten: dict[str, list[int]] | None = None,
+    forgotten: Mapping[str, list[int]] | None = None,
     rack_id: str = "",
 ) -> fetch.FetchRequest:
     return fetch.FetchRequest(

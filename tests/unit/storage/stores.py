@@ -20,6 +20,7 @@ class Store:
     directories: LogDirectories
     disk: Disk
     clock: ManualClock
+    offload: InlineOffload
     failures: list[str] = field(default_factory=list)
 
     def kill(self) -> None:
@@ -42,17 +43,18 @@ def make_store(
     used_disk = disk or SystemDisk()
     used_clock = clock or ManualClock(NOW)
     failures: list[str] = []
+    offload = InlineOffload()
     directories = LogDirectories(
         paths,
         disk=used_disk,
         clock=used_clock,
-        offload=InlineOffload(),
+        offload=offload,
         random=Random(1),
         default_config=config or LogConfig(),
         on_failure=lambda path, _: failures.append(path),
         settings=settings,
     )
-    return Store(directories, used_disk, used_clock, failures)
+    return Store(directories, used_disk, used_clock, offload, failures)
 
 
 async def open_store(

@@ -157,7 +157,12 @@ def is_acceptable_path(path: str) -> bool:
     if path == "/":
         return True
     parts = path.split("/")
-    return parts[0] == "" and not any(part in {"", ".", ".."} for part in parts[1:]) and not _FORBIDDEN.search(path)
+    return (
+        len(parts) > 1
+        and not parts[0]
+        and not any(part in {"", ".", ".."} for part in parts[1:])
+        and not _FORBIDDEN.search(path)
+    )
 
 
 def check_acceptable(operations: Sequence[Op]) -> None:

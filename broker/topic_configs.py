@@ -121,7 +121,8 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         retention_ms=_number(values, "retention.ms"),
         retention_bytes=_number(values, "retention.bytes"),
         max_message_bytes=_number(values, "max.message.bytes"),
-        flush_messages=_number(values, "flush.messages"),
+        # Kafka takes 0 as it takes 1: every append is flushed.
+        flush_messages=max(1, _number(values, "flush.messages")),
         flush_ms=_number(values, "flush.ms"),
         file_delete_delay_ms=_number(values, "file.delete.delay.ms"),
         preallocate=values["preallocate"] is True,

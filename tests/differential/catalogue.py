@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from tests.differential.conversation import Conversation, Server
+from tests.differential.conversation import Conversation, Server, SetupFailed
 from tests.differential.normalise import Value
+from tests.support.raw_client import ConnectionClosed, NoAnswer
 
 GROUPS = (
     "api_versions",
@@ -58,13 +59,27 @@ def scenarios(group: str) -> Iterator[Scenario]:
 
 
 def play(scenario: Scenario, server: Server) -> dict[str, Value]:
-    """Have a scenario's talk with a server and return its answers."""
+    """Have a scenario's talk with a server and return its answers.
+
+    A talk that cannot go on, because a preparation was refused or an answer that it builds on is missing, says so in a
+    last answer of its own.
+    """
     talk = Conversation(server, scenario.group, scenario.name)
     try:
         scenario.play(talk)
+    except (SetupFailed, ConnectionClosed, NoAnswer, OSError, AttributeError) as error:
+        talk.note("broke off", f"{type(error).__name__}: {error}")
     finally:
         talk.close()
     return talk.answers
+
+
+def play_group(group: str, server: Server) -> dict[str, Value]:
+    """The answers of all scenarios of a group."""
+    answers: dict[str, Value] = {}
+    for scenario in scenarios(group):
+        answers.update(play(scenario, server))
+    return answers
 
 
 def _is_scenario(module: ModuleType, name: str, candidate: object) -> bool:

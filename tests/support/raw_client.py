@@ -3,6 +3,7 @@
 Nothing is retried, negotiated or hidden: a test sees what a broker does with one request. Blocking, for one thread.
 """
 
+import select
 import socket
 import struct
 from types import TracebackType
@@ -41,6 +42,10 @@ class RawConnection:
         """Return the next answer without its size. Raises ConnectionClosed and NoAnswer."""
         (size,) = _SIZE.unpack(self._receive(_SIZE.size))
         return self._receive(size)
+
+    def has_input(self, seconds: float) -> bool:
+        """Whether there is something to read, or the connection was closed, within that time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def close(self) -> None:
         self._socket.close()

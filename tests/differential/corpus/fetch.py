@@ -9,7 +9,7 @@ BATCH_VERSIONS = range(4, 13)
 
 
 def _five_batches(talk: Conversation, partitions: int = 1) -> str:
-    """A topic whose partition 0 holds ten records in five batches of 77 bytes."""
+    """A topic whose partition 0 holds ten records in five batches of 79 bytes."""
     topic = talk.new_topic(partitions=partitions)
     talk.write(topic, *[batch(b"a%d" % number, b"b%d" % number) for number in range(5)])
     return topic
@@ -59,7 +59,7 @@ def unknown_topics_and_partitions(talk: Conversation) -> None:
 
 def a_partitions_limit_of_bytes(talk: Conversation) -> None:
     topic = _five_batches(talk)
-    for max_bytes in (0, 1, 76, 77, 78, 100, 153, 154, 155, 384, 385, 386, -1):
+    for max_bytes in (0, 1, 78, 79, 80, 100, 157, 158, 159, 394, 395, 396, -1):
         talk.ask(f"{max_bytes} bytes", 11, fetch_from(topic, fetch_partition(max_bytes=max_bytes)))
     for version in (4, 5, 12):
         talk.ask(f"100 bytes, version {version}", version, fetch_from(topic, fetch_partition(max_bytes=100)))
@@ -67,7 +67,7 @@ def a_partitions_limit_of_bytes(talk: Conversation) -> None:
 
 def the_whole_answers_limit_of_bytes(talk: Conversation) -> None:
     topic = _five_batches(talk)
-    for max_bytes in (0, 1, 76, 77, 100, 154, 200, -1):
+    for max_bytes in (0, 1, 78, 79, 100, 158, 200, -1):
         talk.ask(f"{max_bytes} bytes", 11, fetch_from(topic, max_bytes=max_bytes))
     talk.ask("version 4", 4, fetch_from(topic, max_bytes=100))
 
@@ -77,7 +77,7 @@ def the_first_partitions_come_first_when_bytes_are_short(talk: Conversation) -> 
     talk.write(topic, batch(b"second"), partition=1)
     talk.write(topic, batch(b"third"), partition=2)
     three = [fetch_partition(partition=number) for number in range(3)]
-    for max_bytes in (1, 77, 385, 400, 460, 600):
+    for max_bytes in (1, 79, 395, 400, 468, 469, 600):
         talk.ask(f"in order, {max_bytes} bytes", 11, fetch_from(topic, *three, max_bytes=max_bytes))
         talk.ask(f"reversed, {max_bytes} bytes", 11, fetch_from(topic, *reversed(three), max_bytes=max_bytes))
 
@@ -118,7 +118,7 @@ def too_few_bytes_wait_for_the_time_given(talk: Conversation) -> None:
         talk.ask(f"version {version}", version, request)
     talk.ask("at the end", 11, fetch_from(topic, fetch_partition(10), max_wait_ms=100, min_bytes=1))
     talk.ask("negative", 11, fetch_from(topic, fetch_partition(10), max_wait_ms=-1, min_bytes=1))
-    talk.ask("enough", 11, fetch_from(topic, max_wait_ms=10_000, min_bytes=385))
+    talk.ask("enough", 11, fetch_from(topic, max_wait_ms=10_000, min_bytes=395))
     talk.ask("zero bytes are enough", 11, fetch_from(topic, fetch_partition(10), max_wait_ms=10_000, min_bytes=0))
     talk.ask("negative bytes are enough", 11, fetch_from(topic, fetch_partition(10), max_wait_ms=10_000, min_bytes=-1))
 

@@ -201,24 +201,24 @@ class LogDirectories:
                 member.config = config
 
     async def truncate(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Truncate logs and see to it that no recovery point on disk is above their new ends.
+        """Truncate logs; returns once the cuts are synced and no recovery point on disk is above the new ends.
 
         Raises LogOffline or CorruptSegment; a failed write takes the directory offline.
         """
-        changed: set[str] = set()
+        changed: dict[str, LogDirectory] = {}
         for topic_partition, offset in offsets.items():
             directory = self.directory_of(topic_partition)
             if directory is None:
                 continue
             try:
-                if directory.logs[topic_partition].truncate_to(offset):
-                    changed.add(directory.path)
+                directory.logs[topic_partition].truncate_to(offset)
             except OSError as error:
                 directory.fail(error)
                 raise LogOffline(str(topic_partition)) from error
-        for directory in self._directories:
-            if directory.path in changed:
-                await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+            await directory.flush(directory.logs[topic_partition], offset)
+            changed[directory.path] = directory
+        for directory in changed.values():
+            await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
 
     # Directories
 

@@ -384,6 +384,7 @@ class Log:
             segment.plan_flush(indexes=closing)
             for segment in self.segments.from_offset(min(self.recovery_point, end))
             if (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)
+            or segment.cut_unsynced
             or (closing and segment.growing is not None)
         ]
         epochs = self.leader_epochs.encode() if self.epochs_dirty else None

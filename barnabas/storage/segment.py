@@ -88,6 +88,7 @@ class Segment:
         "_time_index_file",
         "base_offset",
         "created_ms",
+        "cut_unsynced",
         "directory",
         "directory_synced",
         "file_suffix",
@@ -115,6 +116,7 @@ class Segment:
         self.max_timestamp = -1
         self.offset_of_max_timestamp = -1
         self.roll_jitter_ms = 0
+        self.cut_unsynced = False
         self.growing: GrowingIndexes | None = GrowingIndexes()
         self.sealed = False
         self.has_txn_index = False
@@ -310,14 +312,22 @@ class Segment:
 
     # Truncation
 
-    def truncate_to(self, offset: int) -> None:
-        """Cut the batches that reach to `offset` or over it; the segment grows on from there."""
+    def truncate_to(self, offset: int) -> int:
+        """Cut the batches that reach to `offset` or over it; the segment grows on from there.
+
+        Returns where the log ends then: at `offset`, or where the batch began that holds it.
+        """
         position = self.position_of(offset)
         growing = self.reopen_indexes()
         if position is not None:
+            _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
+            offset = min(offset, header.base_offset)
             self.log_file.truncate(position)
             self.size_bytes = position
             self.flushed_bytes = min(self.flushed_bytes, position)
+        # A cut that a power failure took back would leave old batches behind new ones; and the later segments' names
+        # must be gone as well.
+        self.cut_unsynced, self.directory_synced = True, False
         relative = offset - self.base_offset
         growing.offsets.truncate_to(relative)
         growing.times.truncate_to(relative)
@@ -327,6 +337,7 @@ class Segment:
         if self.size_bytes == 0:
             self.first_timestamp = None
         self._reload_timestamps(growing)
+        return offset
 
     def reopen_indexes(self) -> GrowingIndexes:
         """The indexes in memory, read back where the segment was closed."""
@@ -356,7 +367,7 @@ class Segment:
 
     @property
     def needs_flush(self) -> bool:
-        return self.flushed_bytes < self.size_bytes or self.sealed or not self.directory_synced
+        return self.flushed_bytes < self.size_bytes or self.sealed or self.cut_unsynced or not self.directory_synced
 
     def plan_flush(self, *, indexes: bool) -> SegmentFlush:
         """Pin the segment and say what to sync; with `indexes` or once sealed, its index files too."""
@@ -377,6 +388,7 @@ class Segment:
         if succeeded:
             self.flushed_bytes = flush.size_bytes
             self.directory_synced = True
+            self.cut_unsynced = False
             if self.growing is not None and self.sealed:
                 self.has_txn_index = bool(self.growing.aborted)
                 self.growing = None

@@ -1,9 +1,10 @@
 """Cutting a log's end, which a follower does to agree with its leader, and starting it again elsewhere.
 
-The batch that holds the offset goes too: a log is cut between batches. The producers are taken from the newest snapshot
-at or below the new end and brought up to it from the batches after it. On disk the recovery point's checkpoint may
-still be above the new end; the caller has it written before it appends again (`LogDirectories.truncate`), else a crash
-could leave unsynced bytes that recovery does not look at.
+The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. The
+producers are taken from the newest snapshot at or below the new end and brought up to it from the batches after it.
+Before anything is appended again the cut must be synced and the recovery point's checkpoint, which may be above the new
+end, be written (`LogDirectories.truncate`): else a power failure could leave old batches behind new ones, or bytes that
+recovery does not look at.
 """
 
 import logging
@@ -34,9 +35,9 @@ def truncate(target: "Log", offset: int) -> bool:
         "%s: cutting the log, which ends at %d, to offset %d", target.topic_partition, target.log_end_offset, offset
     )
     target.discard(target.segments.remove_after(offset))
-    target.segments.active.truncate_to(offset)
-    _complete(target, start_offset=min(offset, target.log_start_offset), end_offset=offset)
-    target.leader_epochs.truncate_from_end(offset)
+    end_offset = target.segments.active.truncate_to(offset)
+    _complete(target, start_offset=min(end_offset, target.log_start_offset), end_offset=end_offset)
+    target.leader_epochs.truncate_from_end(end_offset)
     target.note_epochs_changed()
     return True
 

@@ -67,6 +67,20 @@ class CutOnWrite:
         return await writing
 
 
+class AfterWrite:
+    """A session that calls somebody when a write is done: a controller that is faster than the answer."""
+
+    def __init__(self, broker: "SmallBroker", call: Callable[[], None]) -> None:
+        self._zk = broker.zk
+        self._call = call
+        self.get, self.exists, self.children = broker.zk.get, broker.zk.exists, broker.zk.children
+
+    async def write(self, *operations: Op) -> list[OpResult]:
+        results = await self._zk.write(*operations)
+        self._call()
+        return results
+
+
 class SmallBroker:
     """Broker 1. `services` goes into requests; the rest is what tests do to it."""
 
@@ -160,7 +174,7 @@ class SmallBroker:
             SimpleNamespace(writes_inline=True, fail=self.failed_directories.append),  # type: ignore[arg-type]
             broker_id=ME,
             clock=self.clock,
-            spawn=lambda *_, **__: None,  # type: ignore[arg-type, return-value]
+            spawn=lambda *_, **__: None,  # type: ignore[arg-type]
         )
         self.partitions[topic_partition] = partition
         await partition.become_leader(

@@ -18,7 +18,7 @@ from broker.config_description import ConfigSource
 from broker.config_keys import TOPIC_KEYS
 from broker.handlers.create_topics import handle
 from broker.topic_creation import MAX_PARTITIONS
-from tests.unit.broker.small_broker import CutOnWrite, SmallBroker, live_broker, make_config
+from tests.unit.broker.small_broker import AfterWrite, CutOnWrite, SmallBroker, live_broker, make_config
 from zk_schema import paths
 from zk_schema.ops import Create
 from zk_schema.payloads import EntityConfig
@@ -114,6 +114,12 @@ async def test_without_leaders_in_time_the_request_timed_out_though_the_topic_is
     assert (result.error_code, result.error_message) == (ErrorCode.REQUEST_TIMED_OUT, None)
     assert (result.num_partitions, result.configs) == (-1, [])
     assert broker.assignment("t") == {0: (1,)}
+
+
+async def test_without_time_to_wait_the_request_timed_out_even_if_the_leaders_are_known(broker: SmallBroker) -> None:
+    broker.services.zk = AfterWrite(broker, lambda: broker.announce("t"))
+    (result,) = await create(broker, topic(), timeout_ms=0)
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 async def test_defaults_stand_for_minus_one(broker: SmallBroker) -> None:

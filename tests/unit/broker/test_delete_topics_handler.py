@@ -7,7 +7,7 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.handlers.delete_topics import handle
-from tests.unit.broker.small_broker import SmallBroker, make_config
+from tests.unit.broker.small_broker import AfterWrite, SmallBroker, make_config
 from zk_schema import paths
 
 
@@ -60,6 +60,11 @@ async def test_a_deletion_is_answered_once_the_topics_are_gone(holder: SmallBrok
 async def test_a_topic_that_is_still_there_in_the_end_timed_out(holder: SmallBroker, timeout_ms: int) -> None:
     assert await delete(holder, "a", timeout_ms=timeout_ms) == [("a", ErrorCode.REQUEST_TIMED_OUT, None)]
     assert requested(holder, "a")
+
+
+async def test_without_time_to_wait_the_request_timed_out_even_if_the_topic_is_gone(holder: SmallBroker) -> None:
+    holder.services.zk = AfterWrite(holder, lambda: holder.forget("a"))
+    assert await delete(holder, "a", timeout_ms=0) == [("a", ErrorCode.REQUEST_TIMED_OUT, None)]
 
 
 async def test_asking_again_waits_for_the_same_deletion(holder: SmallBroker) -> None:

@@ -142,6 +142,8 @@ async def test_the_end_is_not_told_while_the_high_watermark_is_below_the_epochs_
     assert one(leader, NOW, version).error_code == ErrorCode.NONE
     assert one(leader, EARLIEST, version).error_code == ErrorCode.NONE
     assert one(leader, LATEST, version, replica_id=FOLLOWER).error_code == ErrorCode.NONE
+    log.set_high_watermark(4)
+    assert found(one(leader, LATEST, version))[0] == 4
 
 
 async def test_a_partition_named_twice_is_an_invalid_request_but_not_in_version_0(leader: SmallBroker) -> None:

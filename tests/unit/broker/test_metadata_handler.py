@@ -118,6 +118,9 @@ async def test_version_0_leaves_out_replicas_that_are_not_alive(broker: SmallBro
     told = await partition_of(broker, 0)
     assert told.error_code == ErrorCode.REPLICA_NOT_AVAILABLE
     assert (told.replica_nodes, told.isr_nodes) == ([1], [1])
+    broker.update(describe("t", 0, replicas=(1,), isr=(1, 2)))
+    assert (await partition_of(broker, 0)).error_code == ErrorCode.REPLICA_NOT_AVAILABLE
+    broker.update(describe("t", 0, replicas=(1, 2)))
     told = await partition_of(broker, 1)
     assert told.error_code == ErrorCode.NONE
     assert told.replica_nodes == [1, 2]

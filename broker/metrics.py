@@ -32,32 +32,49 @@ _GREATEST_US: Final = (1 << 41) - 1
 class TimeHistogram:
     """How long something took, in microseconds."""
 
-    __slots__ = ("_earlier", "_recent", "count", "greatest_us", "sum_us")
+    __slots__ = ("count", "earlier", "greatest_us", "recent", "sum_us")
 
     def __init__(self) -> None:
         self.count = 0
         self.sum_us = 0
         self.greatest_us = 0
-        self._recent = [0] * _BUCKETS
-        self._earlier = [0] * _BUCKETS
+        self.recent = [0] * _BUCKETS
+        self.earlier = [0] * _BUCKETS
 
     def add(self, duration_us: int) -> None:
         self.count += 1
         self.sum_us += duration_us
         if duration_us < 8:
-            self._recent[duration_us] += 1
+            self.recent[duration_us] += 1
             return
         self.greatest_us = max(self.greatest_us, duration_us)
         octave = min(duration_us, _GREATEST_US).bit_length() - 3
-        self._recent[(octave << 2) + min(duration_us >> octave, 7)] += 1
+        self.recent[(octave << 2) + min(duration_us >> octave, 7)] += 1
 
     def turn(self) -> None:
         """Begin a new window of the quantiles; what was before the last one is forgotten."""
-        self._earlier, self._recent = self._recent, [0] * _BUCKETS
+        self.earlier, self.recent = self.recent, [0] * _BUCKETS
+
+    def merged(self, other: "TimeHistogram") -> "TimeHistogram":
+        """What both counted."""
+        both = TimeHistogram()
+        both.count = self.count + other.count
+        both.sum_us = self.sum_us + other.sum_us
+        both.greatest_us = max(self.greatest_us, other.greatest_us)
+        both.recent = [mine + theirs for mine, theirs in zip(self.recent, other.recent, strict=True)]
+        both.earlier = [mine + theirs for mine, theirs in zip(self.earlier, other.earlier, strict=True)]
+        return both
+
+    def zeroed(self) -> "TimeHistogram":
+        """As many counts, all of them 0."""
+        zeros = TimeHistogram()
+        zeros.count = self.count
+        zeros.recent[0], zeros.earlier[0] = sum(self.recent), sum(self.earlier)
+        return zeros
 
     def quantiles_us(self, quantiles: Iterable[float]) -> list[float]:
         """The durations below which these shares of the window's lie; 0 when there was none."""
-        buckets = [recent + earlier for recent, earlier in zip(self._recent, self._earlier, strict=True)]
+        buckets = [recent + earlier for recent, earlier in zip(self.recent, self.earlier, strict=True)]
         total = sum(buckets)
         return [_quantile(buckets, total, quantile) for quantile in quantiles]
 
@@ -83,11 +100,12 @@ def _middle_us(index: int) -> float:
 
 
 class _ApiTimes:
-    """What one API's requests took."""
+    """What one API's requests took. Those that waited for nothing are counted once, in `at_once`."""
 
-    __slots__ = ("errors", "local", "queue", "remote", "send", "total", "versions")
+    __slots__ = ("at_once", "errors", "local", "queue", "remote", "send", "total", "versions")
 
     def __init__(self) -> None:
+        self.at_once = TimeHistogram()
         self.queue = TimeHistogram()
         self.local = TimeHistogram()
         self.remote = TimeHistogram()
@@ -98,13 +116,19 @@ class _ApiTimes:
 
     def histograms(self) -> dict[str, TimeHistogram]:
         """By the name that Kafka gives each."""
+        no_time = self.at_once.zeroed()
         return {
-            "requestqueuetimems": self.queue,
-            "localtimems": self.local,
-            "remotetimems": self.remote,
-            "responsesendtimems": self.send,
-            "totaltimems": self.total,
+            "requestqueuetimems": self.queue.merged(no_time),
+            "localtimems": self.local.merged(self.at_once),
+            "remotetimems": self.remote.merged(no_time),
+            "responsesendtimems": self.send.merged(no_time),
+            "totaltimems": self.total.merged(self.at_once),
         }
+
+    def turn(self) -> None:
+        """Begin a new window of all quantiles."""
+        for histogram in (self.at_once, self.queue, self.local, self.remote, self.send, self.total):
+            histogram.turn()
 
 
 class TopicTraffic:
@@ -169,6 +193,9 @@ class BrokerMetrics(Collector):
             times = self._apis[api_key] = _ApiTimes()
         versions = times.versions
         versions[version] = versions.get(version, 0) + 1
+        if not (queue_us or remote_us or send_us):
+            times.at_once.add(local_us)
+            return
         times.queue.add(queue_us)
         times.local.add(local_us)
         times.remote.add(remote_us)
@@ -238,8 +265,7 @@ class BrokerMetrics(Collector):
         self._window_began_ms = now_ms
         self._loop_lag.turn()
         for times in self._apis.values():
-            for histogram in times.histograms().values():
-                histogram.turn()
+            times.turn()
         return True
 
     def _request_families(self) -> Iterator[Metric]:

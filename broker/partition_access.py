@@ -15,9 +15,15 @@ def find_partition(broker: Services, topic_partition: TopicPartition) -> Partiti
     """
     partition = broker.replicas.partition(topic_partition)
     if partition is None:
-        known = broker.metadata.partition(topic_partition) is not None
-        raise PartitionRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        require_known(broker, topic_partition)
+        raise PartitionRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return partition
+
+
+def require_known(broker: Services, topic_partition: TopicPartition) -> None:
+    """Refuse with UNKNOWN_TOPIC_OR_PARTITION what no broker of the cluster is known to hold."""
+    if broker.metadata.partition(topic_partition) is None:
+        raise PartitionRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def require_replica(partition: Partition, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:

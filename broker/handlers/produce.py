@@ -14,9 +14,18 @@ Message formats 0 and 1 are answered UNSUPPORTED_FOR_MESSAGE_FORMAT and transact
 """
 
 import asyncio
-from typing import Any, Final, cast
+import struct
+from typing import Any, Final, NoReturn, cast
 
-from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, Codec, read_header
+from barnabas.protocol.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    CURRENT_MAGIC,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL_BIT,
+    Codec,
+)
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import produce as messages
@@ -29,15 +38,18 @@ from barnabas.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.storage.append import AppendInfo, AppendRejected
-from broker.internal_topics import is_internal
-from broker.partition_access import find_partition
+from broker.internal_topics import INTERNAL_TOPICS
+from broker.partition_access import find_partition, require_known
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
 from broker.services import RequestContext
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 
 _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
+_LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
+_TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_BIT | CONTROL_BIT
+_unpack_peek = struct.Struct(">i4xb4xh").unpack_from
 _ADMIN_CLIENT: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
@@ -85,9 +97,15 @@ class _Produce:
 
     def _append_one(self, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse) -> None:
         try:
-            records = self._check(topic, data)
-            partition = find_partition(self._context.broker, TopicPartition(topic, data.partition_index))
-            if not records:
+            topic_partition = TopicPartition(topic, data.partition_index)
+            partition = self._context.broker.replicas.partition(topic_partition)
+            if partition is None:
+                require_known(self._context.broker, topic_partition)
+            # A decoded record set is a view of the request's frame.
+            records = self._check(topic, cast("memoryview | None", data.records))
+            if partition is None:
+                partition = find_partition(self._context.broker, topic_partition)
+            if records is None:
                 return
             info = partition.try_append(records, acks=self._acks)
             if info is None:
@@ -111,22 +129,14 @@ class _Produce:
                 self._reject(answer, rejected)
         return self.finish()
 
-    def _check(self, topic: str, data: PartitionProduceData) -> memoryview | None:
-        """What Kafka checks before it looks for the log: known topic, format, acks, internal topics."""
-        broker = self._context.broker
-        if broker.metadata.partition(TopicPartition(topic, data.partition_index)) is None:
-            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        records = cast("memoryview | None", data.records)
-        version = self._context.version
-        if version >= _ONE_BATCH_SINCE:
-            _check_one_batch(records, version)
+    def _check(self, topic: str, records: memoryview | None) -> memoryview | None:
+        """What Kafka checks before the log does: format, acks, internal topics. None where there is nothing."""
+        checked = _check_format(records, self._context.version)
         if self._acks not in (ALL_REPLICAS, 0, 1):
             raise _Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        if is_internal(topic) and self._context.client_id != _ADMIN_CLIENT:
+        if topic in INTERNAL_TOPICS and self._context.client_id != _ADMIN_CLIENT:
             raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-        if records:
-            _check_format(records)
-        return records
+        return checked
 
     def _appended(self, partition: Partition, info: AppendInfo, answer: PartitionProduceResponse) -> None:
         answer.base_offset = info.first_offset
@@ -202,46 +212,55 @@ class _Produce:
         return done
 
 
-def _check_one_batch(records: memoryview | None, version: int) -> None:
-    """From version 3 on there is exactly one batch, of format 2, for each partition (KIP-98)."""
-    if not records or len(records) < HEADER_BYTES:
-        raise _Refused(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} must have at least one record batch",
-        )
-    if records[_MAGIC_AT] != 2:
+def _check_format(records: memoryview | None, version: int) -> memoryview | None:
+    """Old formats and transactions are refused by name, and from version 3 on all but exactly one batch (KIP-98)."""
+    if records is None or len(records) < HEADER_BYTES:
+        if version >= _ONE_BATCH_SINCE:
+            raise _Refused(
+                ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+            )
+        if not records:
+            return None
+        if len(records) <= _MAGIC_AT:
+            # Too short to say what it is: the log says what is wrong with it.
+            return records
+    length, magic, attributes = _peek(records)
+    if magic != CURRENT_MAGIC:
+        _refuse_magic(magic, version)
+    if version >= _ONE_BATCH_SINCE:
+        if attributes & CODEC_MASK == Codec.ZSTD and version < _ZSTD_SINCE:
+            raise _Refused(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"Produce requests with version {version} are not allowed to use ZStandard compression",
+            )
+        if -LOG_OVERHEAD_BYTES < length < len(records) - LOG_OVERHEAD_BYTES:
+            raise _Refused(
+                ErrorCode.INVALID_RECORD,
+                f"Produce requests with version {version} are only allowed to contain exactly one record batch",
+            )
+    if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
+        raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+    return records
+
+
+def _peek(records: memoryview) -> tuple[int, int, int]:
+    """Length, magic and attributes of the first batch; attributes 0 where an old message is too short for them."""
+    if len(records) >= HEADER_BYTES:
+        length, magic, attributes = _unpack_peek(records, _LENGTH_AT)
+        return length, magic, attributes
+    return 0, records[_MAGIC_AT], 0
+
+
+def _refuse_magic(magic: int, version: int) -> NoReturn:
+    if version >= _ONE_BATCH_SINCE:
         raise _Refused(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
         )
-    header = read_header(records)
-    if header.codec is Codec.ZSTD and version < _ZSTD_SINCE:
-        raise _Refused(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {version} are not allowed to use ZStandard compression",
-        )
-    if 0 < header.size_bytes < len(records):
-        raise _Refused(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain exactly one record batch",
-        )
-
-
-def _check_format(records: memoryview) -> None:
-    """Old formats and transactions are refused by name."""
-    if len(records) <= _MAGIC_AT:
-        return
-    if records[_MAGIC_AT] < 2:
-        raise _Refused(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"message format {records[_MAGIC_AT]} is not supported; send record batches of format 2",
-        )
-    if len(records) >= HEADER_BYTES and _is_client_transaction(read_header(records)):
-        raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
-
-
-def _is_client_transaction(header: BatchHeader) -> bool:
-    return header.is_transactional and not header.is_control
+    raise _Refused(
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        f"message format {magic} is not supported; send record batches of format 2",
+    )
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=8)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.differential.answers import store
-from tests.differential.catalogue import GROUPS, SERVER_SETTINGS, play_group
+from tests.differential.catalogue import BROKE_OFF, GROUPS, SERVER_SETTINGS, play
 from tests.differential.conversation import Server
 from tests.support.kafka import Kafka
 
@@ -16,8 +16,8 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as directory, Kafka(Path(directory), SERVER_SETTINGS) as kafka:
         for group in groups:
             started = time.monotonic()
-            answers = play_group(group, Server(kafka.host, kafka.port))
-            assert not [name for name in answers if name.endswith(": broke off")]
+            answers = play(group, Server(kafka.host, kafka.port)).answers
+            assert not [name for name in answers if name.endswith(BROKE_OFF)]
             store(group, answers)
             print(f"{group}: {len(answers)} answers in {time.monotonic() - started:.1f} s")
 

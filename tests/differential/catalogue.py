@@ -3,12 +3,14 @@
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from tests.differential.conversation import Conversation, Server, SetupFailed
 from tests.differential.normalise import Value
 from tests.support.raw_client import ConnectionClosed, NoAnswer
+
+BROKE_OFF = "broke off"
 
 GROUPS = (
     "api_versions",
@@ -58,28 +60,32 @@ def scenarios(group: str) -> Iterator[Scenario]:
         yield Scenario(group, function.__name__, function)
 
 
-def play(scenario: Scenario, server: Server) -> dict[str, Value]:
-    """Have a scenario's talk with a server and return its answers.
+@dataclass(slots=True)
+class Played:
+    """What came of a group: the answers by the names of the requests, and which versions of which APIs were asked."""
+
+    answers: dict[str, Value] = field(default_factory=dict)
+    asked: set[tuple[int, int]] = field(default_factory=set)
+
+
+def play(group: str, server: Server) -> Played:
+    """Have the talks of a group with a server.
 
     A talk that cannot go on, because a preparation was refused or an answer that it builds on is missing, says so in a
     last answer of its own.
     """
-    talk = Conversation(server, scenario.group, scenario.name)
-    try:
-        scenario.play(talk)
-    except (SetupFailed, ConnectionClosed, NoAnswer, OSError, AttributeError) as error:
-        talk.note("broke off", f"{type(error).__name__}: {error}")
-    finally:
-        talk.close()
-    return talk.answers
-
-
-def play_group(group: str, server: Server) -> dict[str, Value]:
-    """The answers of all scenarios of a group."""
-    answers: dict[str, Value] = {}
+    played = Played()
     for scenario in scenarios(group):
-        answers.update(play(scenario, server))
-    return answers
+        talk = Conversation(server, group, scenario.name)
+        try:
+            scenario.play(talk)
+        except (SetupFailed, ConnectionClosed, NoAnswer, OSError, AttributeError) as error:
+            talk.note(BROKE_OFF, f"{type(error).__name__}: {error}")
+        finally:
+            talk.close()
+        played.answers.update(talk.answers)
+        played.asked |= talk.asked
+    return played
 
 
 def _is_scenario(module: ModuleType, name: str, candidate: object) -> bool:

@@ -51,12 +51,16 @@ class Pending:
 
 @dataclass(slots=True)
 class Conversation:
-    """One scenario against one server. `answers` grows by one per request that is asked by name."""
+    """One scenario against one server. `answers` grows by one per request that is asked by name.
+
+    `asked` collects the API keys and versions that were answered by a message.
+    """
 
     server: Server
     group: str
     scenario: str
     answers: dict[str, Value] = field(default_factory=dict)
+    asked: set[tuple[int, int]] = field(default_factory=set)
     _connection: RawConnection | None = None
     _setup: "RawConnection | None" = None
     _extra: list[RawConnection] = field(default_factory=list)
@@ -253,6 +257,7 @@ class Conversation:
             if pending.connection is self._connection:
                 self._close()
             return None
+        self.asked.add((pending.api_key, pending.version))
         self._keep(pending.name, self._normaliser.message(answer, pending.version))
         return answer
 

@@ -1,7 +1,7 @@
 """How two servers' answers differ, and which differences are permitted (differences.toml).
 
-An answer is compared leaf by leaf. A leaf has a path: the names and numbers that lead to it, joined by dots; the path of
-an answer that is a word, or that stands against one, is `answer`. A permitted difference names the requests and the
+An answer is compared leaf by leaf. A leaf has a path: the names and numbers that lead to it, joined by dots; the path
+of an answer that is a word, or that stands against one, is `answer`. A permitted difference names the requests and the
 paths that it covers, with `*` for any text, and may fix what Barnabas says there. Each of its patterns must be needed:
 one that covers nothing is stale, and a failure.
 """

@@ -1,0 +1,56 @@
+"""The servers that the corpus is asked of: each started once per test session, with the same settings.
+
+BARNABAS_TEST_BOOTSTRAP names a broker, as `host:port`, to ask in place of one that is started here; it must be
+configured with the catalogue's settings and be empty.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.differential.catalogue import SERVER_SETTINGS, Played, play
+from tests.differential.conversation import Server
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka import Kafka
+from tests.support.kafka_jars import JarsNotAvailable
+from tests.support.zookeeper import new_zookeeper
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Apache Kafka 2.7.2."""
+    try:
+        with Kafka(tmp_path_factory.mktemp("kafka"), SERVER_SETTINGS) as broker:
+            yield Server(broker.host, broker.port)
+    except JarsNotAvailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def barnabas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Barnabas broker."""
+    where = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    if where is not None:
+        host, _, port = where.rpartition(":")
+        yield Server(host, int(port))
+        return
+    directory = tmp_path_factory.mktemp("barnabas")
+    with (
+        new_zookeeper(directory / "zookeeper") as zookeeper,
+        BrokerProcess(directory / "broker", zookeeper.connect_string, SERVER_SETTINGS) as broker,
+    ):
+        yield Server(broker.host, broker.port)
+
+
+@pytest.fixture(scope="session")
+def barnabas_answers(barnabas: Server) -> Callable[[str], Played]:
+    """Barnabas's answers to a group; each group is asked once per session."""
+    played: dict[str, Played] = {}
+
+    def answers(group: str) -> Played:
+        if group not in played:
+            played[group] = play(group, barnabas)
+        return played[group]
+
+    return answers

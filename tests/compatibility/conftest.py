@@ -17,7 +17,7 @@ from tests.compatibility.java_client import JavaClient
 from tests.compatibility.kafka_python_client import KafkaPythonClient
 from tests.compatibility.kcat_client import KcatConsumer
 from tests.compatibility.messages import Client, Consumer
-from tests.support.kafka import Kafka
+from tests.support.kafka import ONE_BROKER_SETTINGS, Kafka
 from tests.support.kafka_jars import (
     CLIENT_JARS,
     KAFKA_VERSION,
@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     if where is None:
         pytest.skip("no broker yet")
     if where == "kafka":
-        with Kafka(tmp_path_factory.mktemp("kafka")) as kafka:
+        with Kafka(tmp_path_factory.mktemp("kafka"), ONE_BROKER_SETTINGS) as kafka:
             yield RunningBroker(kafka.bootstrap, kafka.log_directory)
     else:
         directory = os.environ.get("BARNABAS_TEST_LOG_DIRECTORY")

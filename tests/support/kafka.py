@@ -118,6 +118,17 @@ def running_zookeeper(directory: Path) -> Iterator[str]:
         zookeeper.stop()
 
 
+ONE_BROKER_SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What a cluster of one broker needs for groups and transactions."""
+
+
 class Kafka:
     """One broker with id 1. `settings` override its `server.properties`; `log_directory` may exist already."""
 
@@ -167,11 +178,5 @@ class Kafka:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "zookeeper.connect": zookeeper,
             "log.dirs": str(self.log_directory),
-            "offsets.topic.num.partitions": "1",
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.num.partitions": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
             **self._settings,
         }

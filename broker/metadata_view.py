@@ -18,6 +18,8 @@ from controller.commands import Endpoint, LiveBroker, UpdateMetadata, UpdateMeta
 
 NO_CONTROLLER: Final = BrokerId(-1)
 
+_BROKERS: Final = "/brokers"
+"""Who waits for a broker waits under this name, which no topic can have."""
 _NO_PARTITIONS: Final[Mapping[int, UpdateMetadataPartition]] = MappingProxyType({})
 
 
@@ -88,6 +90,7 @@ class MetadataView:
                 self._forget(partition.topic, partition.partition)
             else:
                 self._topics.setdefault(partition.topic, {})[partition.partition] = partition
+        self._wake(_BROKERS)
         for topic in touched:
             self._wake(topic)
         return ErrorCode.NONE
@@ -126,6 +129,10 @@ class MetadataView:
             for topic in topics:
                 self._stop_waiting(topic, waiter)
         return True
+
+    async def wait_for_broker(self, broker_id: BrokerId, *, timeout_ms: int) -> bool:
+        """Wait until a controller has told that this broker lives; False when the time is up first."""
+        return await self.wait_until([_BROKERS], lambda: broker_id in self._brokers, timeout_ms=timeout_ms)
 
     def _stop_waiting(self, topic: str, waiter: "_Waiter") -> None:
         waiters = self._waiters.get(topic)

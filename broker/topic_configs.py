@@ -8,6 +8,7 @@ its place, and a warning says so.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas.storage.log_config import LogConfig, TimestampType
 from broker.config import BrokerConfig, flush_ms, retention_ms, roll_jitter_ms, roll_ms
@@ -19,6 +20,9 @@ from zk_schema.payloads import EntityConfig
 from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
+
+_LEAST_INDEX_BYTES: Final = 4
+"""What a log takes. No entry fits into fewer than eight bytes, so any smaller size means the same."""
 
 
 class TopicConfigRefused(Exception):
@@ -116,7 +120,7 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         segment_bytes=_number(values, "segment.bytes"),
         segment_ms=_number(values, "segment.ms"),
         segment_jitter_ms=_number(values, "segment.jitter.ms"),
-        segment_index_bytes=_number(values, "segment.index.bytes"),
+        segment_index_bytes=max(_number(values, "segment.index.bytes"), _LEAST_INDEX_BYTES),
         index_interval_bytes=_number(values, "index.interval.bytes"),
         retention_ms=_number(values, "retention.ms"),
         retention_bytes=_number(values, "retention.bytes"),

@@ -86,7 +86,6 @@ TOPIC_CONFIG_KEYS: Final = (
         "Greatest size of an index file.",
         at_least(0),
         acts=True,
-        served=at_least(4),
         broker_key="log.index.size.max.bytes",
     ),
     TopicKey(

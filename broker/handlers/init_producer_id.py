@@ -16,10 +16,11 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import init_producer_id
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from broker.producer_ids import ProducerIdsExhausted
 from broker.registry import Handler
 from broker.services import RequestContext
+from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
+from zk_schema.producer_id_block import ProducerIdsExhausted
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
         except ZooKeeperError as failure:
             log.warning("no producer ids: %s", failure)
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        except ProducerIdsExhausted as failure:
+        except (ProducerIdsExhausted, InvalidPayload) as failure:
             log.error("no producer ids: %s", failure)
             error = ErrorCode.UNKNOWN_SERVER_ERROR
     broker.metrics.count_error(ApiKey.INIT_PRODUCER_ID, error)

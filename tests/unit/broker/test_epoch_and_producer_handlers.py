@@ -15,6 +15,8 @@ from broker.handlers import init_producer_id, offset_for_leader_epoch
 from broker.handlers.init_producer_id import refuse
 from tests.unit.broker.small_broker import SmallBroker
 from tests.unit.storage.logs import append, batch
+from zk_schema.ops import Set
+from zk_schema.paths import LATEST_PRODUCER_ID_BLOCK
 
 
 def ends(broker: SmallBroker, *wanted: OffsetForLeaderPartition, topic: str = "t") -> list[tuple[int, int, int, int]]:
@@ -97,6 +99,12 @@ async def test_an_idempotent_producer_gets_a_new_id_and_epoch_0_each_time(broker
 async def test_a_refused_producer_gets_no_id(broker: SmallBroker) -> None:
     response = await init_producer_id.handle(InitProducerIdRequest("x", 1), broker.context(4))
     assert response == InitProducerIdResponse(0, ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+
+
+async def test_a_broken_znode_of_ids_is_a_server_error(broker: SmallBroker) -> None:
+    await broker.zk.write(Set(LATEST_PRODUCER_ID_BLOCK, b"{"))
+    response = await init_producer_id.handle(InitProducerIdRequest(None, 0), broker.context(0))
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 async def test_without_zookeeper_the_producer_is_to_try_again(broker: SmallBroker) -> None:

@@ -100,6 +100,18 @@ async def test_whoever_waits_is_woken_when_the_condition_holds() -> None:
     assert await waiting
 
 
+async def test_a_broker_can_be_waited_for() -> None:
+    view = MetadataView()
+    waiting = asyncio.create_task(view.wait_for_broker(BrokerId(2), timeout_ms=60_000))
+    await asyncio.sleep(0)
+    view.apply(update(brokers=(live(1, "A"),)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    view.apply(update(brokers=(live(1, "A"), live(2, "A"))))
+    assert await waiting
+    assert not await view.wait_for_broker(BrokerId(3), timeout_ms=0)
+
+
 async def test_a_condition_that_holds_already_is_not_waited_for() -> None:
     assert await MetadataView().wait_until(["a"], lambda: True, timeout_ms=0)
 

@@ -122,13 +122,18 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("min.compaction.lag.ms", "0"),
         ("max.compaction.lag.ms", "1"),
         ("leader.replication.throttled.replicas", "*"),
-        ("segment.index.bytes", "3"),
     ],
 )
 def test_what_a_topic_may_not_set_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(TopicConfigRefused) as refused:
         check_topic_config({name: text})
     assert name in str(refused.value)
+
+
+def test_an_index_too_small_for_an_entry_is_taken_as_one_that_holds_none() -> None:
+    check_topic_config({"segment.index.bytes": "0"})
+    settings, left_out = resolve_topic(config(), {"segment.index.bytes": "0"})
+    assert (settings.log.segment_index_bytes, left_out) == (4, [])
 
 
 def test_lags_that_contradict_each_other_are_refused() -> None:

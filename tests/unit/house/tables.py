@@ -127,7 +127,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "shutil": FILES,
     "subprocess": ("barnabas/launcher/*",),
     "tempfile": FILES,
-    "threading": ("barnabas/runtime/*",),
+    "threading": ("barnabas/runtime/*", "barnabas/storage/directory.py"),
     "unittest.mock": (),
 }
 

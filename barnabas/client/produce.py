@@ -52,6 +52,8 @@ class ProducerOptions:
     max_buffered_bytes: int = 32 * 1024 * 1024
     idempotent: bool = True
     """Only with acks=all; otherwise it is not."""
+    auto_create_topics: bool = True
+    """Whether brokers may create a topic that is missing, where their configuration allows it."""
 
 
 @dataclass(slots=True)
@@ -177,7 +179,7 @@ class Producer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _count_partitions(self, topic: str) -> int:
-        count = len((await self._cluster.topic(topic, auto_create=True)).partitions)
+        count = len((await self._cluster.topic(topic, auto_create=self._options.auto_create_topics)).partitions)
         self._partition_counts[topic] = count
         return count
 

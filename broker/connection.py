@@ -114,10 +114,12 @@ class ClientConnection:
         )
 
     def _start_waiting(self) -> None:
+        """Start what waits and may start, and send what is ready."""
         while self._waiting and self._may_start() and not self._closed:
             frame = self._waiting.popleft()
             self._waiting_bytes -= len(frame)
             self._start(frame)
+        self._connection.flush()
         self._update_reading()
 
     def _update_reading(self) -> None:
@@ -191,7 +193,6 @@ class ClientConnection:
             self._connection.frame_finished(frame)
         if not self._closed:
             self._settle(answer, result)
-            self._connection.flush()
             self._start_waiting()
 
     def _refuse(self, reason: str) -> None:
@@ -250,7 +251,6 @@ class ClientConnection:
             self._refuse(str(error))
             return
         self._ready(answer, future.result())
-        self._connection.flush()
         self._start_waiting()
 
     def _ready(self, answer: _Answer, response: Any) -> None:

@@ -26,6 +26,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self._queued: list[bytes] = []
         self.closed: str | None = None
         self.reading = True
         self.unsent_bytes = 0
@@ -33,9 +34,11 @@ class Wire:
         self.frames_held = 0
 
     def send(self, parts: Sequence[Part]) -> None:
-        self.sent.append(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
+        self._queued.append(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        self.sent += self._queued
+        self._queued.clear()
 
     def frame_finished(self, frame: bytearray) -> None:
         self.frames_held -= 1
@@ -69,6 +72,7 @@ class Side:
         body = struct.pack(">h", 1) + b"g" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"m"
         self.wire.frames_held += 1
         self.connection.frame_received(bytearray(header + body))
+        self.connection.frames_done()
 
 
 RESPONSE = heartbeat.HeartbeatResponse()

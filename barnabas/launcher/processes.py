@@ -64,6 +64,24 @@ def wait_for_end(process: ProcessIdentity, timeout_s: float) -> bool:
         return bool(poll.poll(timeout_s * 1000))
 
 
+def wait_for_any_end(those: Sequence[ProcessIdentity], timeout_s: float) -> bool:
+    """Whether one of them ended within that time, or had ended."""
+    with contextlib.ExitStack() as opened:
+        descriptors = [opened.enter_context(_open(process)) for process in those]
+        poll = select.poll()
+        for descriptor in descriptors:
+            if descriptor is None:
+                return True
+            poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
+
+def kill(process: ProcessIdentity) -> None:
+    """SIGKILL, and return when it is gone."""
+    send_signal(process, signal.SIGKILL)
+    assert wait_for_end(process, 30), f"process {process.pid} outlived SIGKILL"
+
+
 def stop(process: ProcessIdentity, *, grace_s: float) -> bool:
     """Ask the process to end, and kill it when it has not within `grace_s`. Whether it ended by itself."""
     send_signal(process, signal.SIGTERM)
@@ -71,8 +89,7 @@ def stop(process: ProcessIdentity, *, grace_s: float) -> bool:
     send_signal(process, signal.SIGCONT)
     if wait_for_end(process, grace_s):
         return True
-    send_signal(process, signal.SIGKILL)
-    assert wait_for_end(process, 30), f"process {process.pid} outlived SIGKILL"
+    kill(process)
     return False
 
 

@@ -22,6 +22,7 @@ from typing import Final, Self
 from barnabas.launcher.jars import zookeeper_class_path
 from barnabas.launcher.java import find_java
 from barnabas.launcher.processes import LocalProcess
+from barnabas.launcher.sockets import free_port, receive
 from barnabas.runtime.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -116,8 +117,10 @@ class LocalZooKeeper:
     def is_running(self) -> bool:
         return self._process is not None and self._process.return_code is None
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start the process and return when a session opened.
+    def start(
+        self, timeout_s: float = START_TIMEOUT_S, *, on_process: Callable[[LocalProcess], None] | None = None
+    ) -> None:
+        """Start the process and return when a session opened. `on_process` is told of each process at once.
 
         Raises:
             JavaMissing, JarsUnavailable: there is nothing to start.
@@ -129,6 +132,8 @@ class LocalZooKeeper:
             if picks_port:
                 self.port = free_port(self.settings.host)
             self._process = LocalProcess(self._command(), log_file=self.log_file)
+            if on_process is not None:
+                on_process(self._process)
             try:
                 self._wait_until_ready(timeout_s)
             except ZooKeeperNotStarted as error:
@@ -212,31 +217,13 @@ def opens_session(host: str, port: int, *, timeout_s: float = 2.0) -> bool:
     try:
         with contextlib.closing(socket.create_connection((host, port), timeout_s)) as connection:
             connection.sendall(request)
-            (length,) = struct.unpack(">i", _receive(connection, 4))
+            (length,) = struct.unpack(">i", receive(connection, 4))
             if not _CONNECTED.size <= length < 1024:
                 return False
-            _, granted_ms = _CONNECTED.unpack_from(_receive(connection, length))
+            _, granted_ms = _CONNECTED.unpack_from(receive(connection, length))
             connection.sendall(_CLOSE_SESSION)
             # The answer to the close; until then the session's end is not certain.
-            _receive(connection, 4)
+            receive(connection, 4)
     except OSError:
         return False
     return bool(granted_ms > 0)
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port of `host` on which nobody listens now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError("closed before the answer was whole")
-        data += part
-    return bytes(data)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.launcher.processes import is_alive
-from barnabas.launcher.zookeeper import ZooKeeperNotStarted, ZooKeeperSettings, free_port, opens_session
+from barnabas.launcher.sockets import free_port
+from barnabas.launcher.zookeeper import ZooKeeperNotStarted, ZooKeeperSettings, opens_session
 from tests.support.zookeeper import new_zookeeper
 
 

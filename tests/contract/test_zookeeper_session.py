@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.launcher.zookeeper import LocalZooKeeper, free_port
+from barnabas.launcher.sockets import free_port
+from barnabas.launcher.zookeeper import LocalZooKeeper
 from tests.support.zookeeper import new_zookeeper
 from tests.support.zookeeper_worlds import Events
 from zk_schema.ops import Create, OutcomeUnknown, SessionLost, Set, WriteForbidden, ZooKeeperUnreachable

@@ -1,0 +1,67 @@
+"""How a local cluster is at one moment, as values, and as the JSON that `barnabas status` prints."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barnabas.launcher.broker_process import log_directory
+from barnabas.launcher.sockets import address, reachable
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """A member as it is: `state` is running, starting (it does not answer yet) or stopped."""
+
+    host: str
+    port: int
+    pid: int | None
+    state: str
+    log_file: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "pid": self.pid,
+            "state": self.state,
+            "log_file": str(self.log_file),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """All members, brokers by id; `controller` is its broker's id, None where there is none or nobody can tell."""
+
+    directory: Path
+    zookeeper: ProcessStatus
+    brokers: Mapping[int, ProcessStatus]
+    controller: int | None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients start, the running brokers only."""
+        running = [broker for broker in self.brokers.values() if broker.state == "running"]
+        return ",".join(address(reachable(broker.host), broker.port) for broker in running)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "data": str(self.directory),
+            "bootstrap_servers": self.bootstrap_servers,
+            "controller": self.controller,
+            "zookeeper": {
+                "address": address(self.zookeeper.host, self.zookeeper.port),
+                **self.zookeeper.to_json(),
+            },
+            "brokers": [
+                {
+                    "id": broker_id,
+                    **broker.to_json(),
+                    "log_dirs": [str(log_directory(self.directory, broker_id))],
+                    "is_controller": broker_id == self.controller,
+                }
+                for broker_id, broker in self.brokers.items()
+            ],
+        }

@@ -48,6 +48,7 @@ from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
 
+_CONTROLLER_GRACE_MS: Final = 2_000
 _LISTEN_BACKLOG_HINT: Final = "another process listens there, or the address is not this machine's"
 
 
@@ -167,6 +168,7 @@ class _Start:
         log_directories.write_meta_properties(broker_id, cluster_id)
         maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
         await services.controller.start()
+        await self._hear_of_the_cluster(services)
         for name, listener in listeners.items():
             listener.start(_accept(services, name))
         _announce(broker_id, listeners)
@@ -178,6 +180,13 @@ class _Start:
             metrics_server=metrics_server,
             maintenance=maintenance,
         )
+
+    async def _hear_of_the_cluster(self, services: Services) -> None:
+        """Serve nobody before a controller has spoken: librdkafka, once told that there are no brokers, asks no more."""
+        # A controller that is gone is replaced within a session timeout.
+        timeout_ms = self._config.zookeeper_session_timeout_ms + _CONTROLLER_GRACE_MS
+        if not await services.metadata.wait_for_broker(services.broker_id, timeout_ms=timeout_ms):
+            log.warning("broker %d: no word from a controller within %d ms", services.broker_id, timeout_ms)
 
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""
@@ -214,6 +223,7 @@ class _Start:
             on_failure=self._on_directory_failure,
             settings=StorageSettings(
                 producer_expiration_ms=config.transactional_id_expiration_ms,
+                recovery_threads=config.num_recovery_threads_per_data_dir,
                 maintenance=MaintenanceSettings(
                     retention_check_interval_ms=config.log_retention_check_interval_ms,
                     recovery_point_interval_ms=config.log_flush_offset_checkpoint_interval_ms,

@@ -36,6 +36,7 @@ from zk_schema.port import ChildrenChanged, DataChanged, Disconnected, Expired, 
 
 log = logging.getLogger(__name__)
 
+_RESIGN_TIMEOUT_MS: Final = 1_000
 _LOGGED_WRITES: Final = 20
 """A batch of more writes is logged as a number; each stands in the log of level DEBUG."""
 
@@ -291,8 +292,10 @@ class Controller:
         term = self._driver.term if self._driver is not None and self.is_active else None
         self._end_term()
         if term is not None:
-            with contextlib.suppress(ZooKeeperError):
-                await self._campaign.resign(term)
+            # While the connection is away the write would wait; the end of the session does the same.
+            with contextlib.suppress(ZooKeeperError, TimeoutError):
+                async with asyncio.timeout(_RESIGN_TIMEOUT_MS / 1000):
+                    await self._campaign.resign(term)
 
     def _on_event(self, event: ZooKeeperEvent) -> None:
         if isinstance(event, Expired):

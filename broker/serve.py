@@ -182,7 +182,7 @@ class _Start:
         )
 
     async def _hear_of_the_cluster(self, services: Services) -> None:
-        """Serve nobody before a controller has spoken: librdkafka, once told that there are no brokers, asks no more."""
+        """Serve nobody before a controller has spoken: librdkafka, once told of no brokers at all, asks no more."""
         # A controller that is gone is replaced within a session timeout.
         timeout_ms = self._config.zookeeper_session_timeout_ms + _CONTROLLER_GRACE_MS
         if not await services.metadata.wait_for_broker(services.broker_id, timeout_ms=timeout_ms):

@@ -61,10 +61,10 @@ class BrokerConfig:
 
     log_dirs: tuple[str, ...]
     log_retention_check_interval_ms: int
-    log_flush_scheduler_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    num_recovery_threads_per_data_dir: int
     record_validation: RecordValidation
 
     num_partitions: int
@@ -191,10 +191,10 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue]) -> Broke
         connections_max_idle_ms=read.number("connections.max.idle.ms"),
         log_dirs=_directories(read),
         log_retention_check_interval_ms=read.number("log.retention.check.interval.ms"),
-        log_flush_scheduler_interval_ms=read.number("log.flush.scheduler.interval.ms"),
         log_flush_offset_checkpoint_interval_ms=read.number("log.flush.offset.checkpoint.interval.ms"),
         log_flush_start_offset_checkpoint_interval_ms=read.number("log.flush.start.offset.checkpoint.interval.ms"),
         replica_high_watermark_checkpoint_interval_ms=read.number("replica.high.watermark.checkpoint.interval.ms"),
+        num_recovery_threads_per_data_dir=read.number("num.recovery.threads.per.data.dir"),
         record_validation=RecordValidation(read.text("barnabas.record.validation")),
         num_partitions=read.number("num.partitions"),
         default_replication_factor=read.number("default.replication.factor"),

@@ -210,7 +210,6 @@ LOG_KEYS: Final = (
         False,
         MEDIUM,
         "Whether a new segment's file is made at full size.",
-        acts=True,
         dynamic=True,
     ),
     ConfigKey(
@@ -220,6 +219,7 @@ LOG_KEYS: Final = (
         HIGH,
         "Threads that load a directory's logs at start and flush them at the end.",
         at_least(1),
+        acts=True,
         dynamic=True,
     ),
     ConfigKey(

@@ -242,6 +242,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Whether a new segment's file is made at full size.",
         acts=True,
+        served=only(False),
         broker_key="log.preallocate",
     ),
     TopicKey(

@@ -50,6 +50,7 @@ START_TIMEOUT_S: Final = 60.0
 
 _POLL_S: Final = 0.05
 _STOP_GRACE_S: Final = 30.0
+_REAP_S: Final = 5.0
 _VIEW_TIMEOUT_S: Final = 2.0
 _LOCK_FILE: Final = ".lock"
 
@@ -430,6 +431,8 @@ class LocalCluster:
         child = self._children.get(member.process.pid) if member.process is not None else None
         if child is None:
             return f"; its log is {log_file}"
+        # A process whose main thread is gone counts as dead a moment before its status can be had.
+        child.wait(_REAP_S)
         return f" with {child.return_code}; its log {log_file} ends:\n{child.log_tail()}"
 
     def _ask_to_end(self, member: Member) -> None:
@@ -455,5 +458,5 @@ class LocalCluster:
     def _reap(self, member: Member) -> None:
         """Leave no zombie of a process that has ended."""
         if member.process is not None and (child := self._children.pop(member.process.pid, None)) is not None:
-            child.wait(_STOP_GRACE_S)
+            child.wait(_REAP_S)
         member.process = None

@@ -2,10 +2,15 @@
 
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import confluent_kafka
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from barnabas.protocol.ids import TopicPartition
 
 _READY_SECONDS = 30.0
 
@@ -27,6 +32,20 @@ class RunningBroker:
             assert time.monotonic() < deadline, f"{name} has no leaders after {_READY_SECONDS} s"
             time.sleep(0.02)
         return name
+
+    def end_offsets(self, topics: Iterable[str], partitions: int) -> dict[TopicPartition, int]:
+        """The next offset of every partition of some topics that have the same number of them."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "not-joined"})
+        try:
+            return {
+                TopicPartition(topic, number): consumer.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(topic, number), timeout=_READY_SECONDS
+                )[1]
+                for topic in topics
+                for number in range(partitions)
+            }
+        finally:
+            consumer.close()
 
 
 def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:

@@ -6,7 +6,6 @@ tests start themselves, which shows that the tests are right.
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.compatibility.java_client import JavaClient
 from tests.compatibility.kafka_python_client import KafkaPythonClient
 from tests.compatibility.kcat_client import KcatConsumer
 from tests.compatibility.messages import Client, Consumer
+from tests.support.broker_process import BrokerProcess
 from tests.support.kafka import ONE_BROKER_SETTINGS, Kafka
 from tests.support.kafka_jars import (
     CLIENT_JARS,
@@ -27,6 +27,7 @@ from tests.support.kafka_jars import (
     class_path,
 )
 from tests.support.kcat import is_installed
+from tests.support.zookeeper import new_zookeeper
 
 _CLIENTS: dict[str, Client] = {
     "confluent-kafka": ConfluentClient(),
@@ -41,14 +42,18 @@ _PARAMETERS = [pytest.param(name, marks=pytest.mark.java if name.startswith("jav
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     where = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    directory = tmp_path_factory.mktemp("broker")
     if where is None:
-        pytest.skip("no broker yet")
-    if where == "kafka":
-        with Kafka(tmp_path_factory.mktemp("kafka"), ONE_BROKER_SETTINGS) as kafka:
+        with (
+            new_zookeeper(directory / "zookeeper") as zookeeper,
+            BrokerProcess(directory, zookeeper.connect_string) as barnabas,
+        ):
+            yield RunningBroker(barnabas.bootstrap, barnabas.log_directory)
+    elif where == "kafka":
+        with Kafka(directory, ONE_BROKER_SETTINGS) as kafka:
             yield RunningBroker(kafka.bootstrap, kafka.log_directory)
     else:
-        directory = os.environ.get("BARNABAS_TEST_LOG_DIRECTORY")
-        yield RunningBroker(where, Path(directory) if directory else None)
+        yield RunningBroker(where, None)
 
 
 @pytest.fixture(params=_PARAMETERS)

@@ -6,6 +6,10 @@ suite runs against both.
 Events reach `listen`ers on the event loop, in the order in which ZooKeeper sent them, and before the result of any
 read that shows the change they announce. A watch fires once. Every lost connection drops all watches, also when the
 session lives on; after each (re)connection exactly one `Resync` is emitted: re-read and re-arm everything.
+
+While the connection is away requests wait for it, and reads that were under way are sent again; with the session they
+fail with SessionLost, as does whatever is asked between `Expired` and the `Resync` of the new session. Who listens
+before the session is opened hears the first `Resync` too.
 """
 
 from collections.abc import Callable

@@ -64,6 +64,7 @@ PURE: Final = (
     "zk_schema/paths.py",
     "zk_schema/payloads.py",
     "zk_schema/security_payloads.py",
+    "zk_schema/tree.py",
 )
 
 # What a pure module may not import at run time: whatever waits, remembers, or differs between two runs.

@@ -220,7 +220,9 @@ async def test_a_topic_created_and_deleted_at_once_is_deleted(cluster: Cluster) 
 
 async def test_a_topic_created_and_deleted_behind_another_request_is_deleted(cluster: Cluster) -> None:
     await started(cluster, 1)
-    # All three stand in ZooKeeper before the first is looked at.
+    # All three stand in ZooKeeper before the first is looked at: the controller is busy.
+    await cluster.create("big", {number: [1] for number in range(200)})
+    await until(lambda: cluster.exists(paths.topic_partitions("big")))
     await asyncio.gather(cluster.delete("nothing"), cluster.create("t", {0: [1]}), cluster.delete("t"))
     await until(lambda: not cluster.exists(paths.delete_topic("t")))
     assert not cluster.exists(paths.topic("t"))

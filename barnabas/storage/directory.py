@@ -150,7 +150,7 @@ class LogDirectory:
 
         With `whole` what was appended meanwhile is synced too, so that others who wait need no sync of their own.
         """
-        while member.recovery_point < min(up_to, member.log_end_offset) or member.epochs_dirty:
+        while not member.is_flushed(up_to):
             if member.offline or self.failure is not None:
                 raise LogOffline(str(member.topic_partition))
             running = self._flushing.get(member)
@@ -261,7 +261,7 @@ class LogDirectory:
     def offsets_to_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """What the checkpoint file of that name should say now."""
         if name == RECOVERY_POINT_CHECKPOINT:
-            return {tp: member.recovery_point for tp, member in self.logs.items()}
+            return {tp: member.recovery_point_to_keep for tp, member in self.logs.items()}
         if name == HIGH_WATERMARK_CHECKPOINT:
             return {tp: member.high_watermark for tp, member in self.logs.items()}
         assert name == LOG_START_OFFSET_CHECKPOINT

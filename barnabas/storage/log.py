@@ -32,7 +32,7 @@ from barnabas.storage.append import (
 )
 from barnabas.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from barnabas.storage.leader_epochs import EpochEnd, LeaderEpochs
-from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.read import (
     LogRead,
@@ -229,7 +229,11 @@ class Log:
         reason = active.roll_reason(
             self.config, size_bytes=size_bytes, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
         )
-        return active if reason is None else self._roll(max(first_offset, self.log_end_offset), reason)
+        if reason is None:
+            return active
+        # At the log's end rather than at the first batch, so that a gap between segments means a loss to recovery.
+        fits = last_offset - self.log_end_offset <= MAX_INT32
+        return self._roll(self.log_end_offset if fits else first_offset, reason)
 
     def roll(self, reason: str = "asked for") -> Segment:
         """Begin a new segment at the log's end, unless the active one is empty."""
@@ -325,7 +329,6 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
         if self.leader_epochs.truncate_from_start(offset):
             self.epochs_dirty = True
         self.producers.apply_log_start_offset(offset)
@@ -371,6 +374,20 @@ class Log:
         """Whether flush.messages asks for a flush before anything more is acknowledged."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
+    def is_flushed(self, up_to: int) -> bool:
+        """Whether all below `up_to` (and below the end) survives a power cut, with what a flush does besides."""
+        return (
+            self.recovery_point >= min(up_to, self.log_end_offset)
+            and not self.epochs_dirty
+            and self.segments.growing()[0] is self.segments.active
+        )
+
+    @property
+    def recovery_point_to_keep(self) -> int:
+        """The recovery point as a checkpoint may say it: a segment below it has its indexes on disk."""
+        oldest = self.segments.growing()[0]
+        return self.recovery_point if oldest is self.segments.active else min(self.recovery_point, oldest.base_offset)
+
     def plan_flush(self, up_to: int | None = None, *, closing: bool = False) -> LogFlush:
         """What to sync so that all below `up_to` (the end, if not given) survives a power cut.
 
@@ -382,10 +399,11 @@ class Log:
             self.segments.active.complete(self.config)
         flushes = [
             segment.plan_flush(indexes=closing)
-            for segment in self.segments.from_offset(min(self.recovery_point, end))
-            if (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)
+            for segment in self.segments.growing()
+            if closing
+            or segment.sealed
             or segment.cut_unsynced
-            or (closing and segment.growing is not None)
+            or (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)
         ]
         epochs = self.leader_epochs.encode() if self.epochs_dirty else None
         self.epochs_dirty = False

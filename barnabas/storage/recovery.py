@@ -152,6 +152,8 @@ class LogLoader:
 
     def _scan(self, bases: list[int]) -> LoadSteps:
         producers = self._producers_at(bases[0])
+        # The scan will tell of all epochs from here on; what the file says may be of records that were cut.
+        self._epochs.truncate_from_end(bases[0])
         for place, base_offset in enumerate(bases):
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
@@ -159,6 +161,9 @@ class LogLoader:
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
+            # A power cut may keep a segment's name and lose the end of the one before it. Only compaction leaves gaps.
+            if scan.problem is None and not self._config.compact and scan.next_offset < (next_base or 0):
+                scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
             self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:
                 self._cut_after(scan, path, size_bytes, bases[place + 1 :])
@@ -183,7 +188,7 @@ class LogLoader:
             segment.seal(self._config)
         self._segments.append(segment)
         for entry in scan.epochs:
-            if entry.epoch > self._epochs.latest_epoch:
+            if entry.epoch >= self._epochs.latest_epoch:
                 self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
         self._log_end_offset = scan.next_offset
         self._report.segments += 1
@@ -401,7 +406,7 @@ class LogLoader:
     def _final_recovery_point(self) -> int:
         if self._clean and self._report.segments == 0:
             return self._log_end_offset
-        return min(max(self._recovery_point, self._log_start_offset), self._log_end_offset)
+        return min(self._recovery_point, self._log_end_offset)
 
     def _start_empty(self) -> None:
         segment = self._new_segment(self._log_start_offset)

@@ -134,7 +134,7 @@ def replay_producers(disk: Disk, path: str, producers: ProducerState, *, positio
         for at, header in iterate_file_headers(file, position, end, window_bytes=_REPLAY_WINDOW):
             if header.base_offset >= upto:
                 return
-            if header.base_offset < producers.end_offset:
+            if header.next_offset <= producers.end_offset:
                 continue
             batch = file.pread(header.size_bytes, at) if header.is_control else b""
             try:

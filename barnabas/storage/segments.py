@@ -41,6 +41,13 @@ class Segments:
         """The segments that hold `offset` or come after it."""
         return self._segments[max(0, self.place_of(offset)) :]
 
+    def growing(self) -> list[Segment]:
+        """The active segment and those before it that were not closed yet, oldest first."""
+        place = len(self._segments) - 1
+        while place > 0 and self._segments[place - 1].growing is not None:
+            place -= 1
+        return self._segments[place:]
+
     def below(self, segment: Segment) -> Segment | None:
         """The segment before this one."""
         place = self.place_of(segment.base_offset)

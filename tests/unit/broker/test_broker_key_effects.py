@@ -11,13 +11,14 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig, resolve_broker_config
-from broker.handlers import create_topics, metadata
+from broker.handlers import create_topics, fetch, metadata
 from broker.serve import Broker, Ports, StartFailed, serve
 from broker.services import RequestContext
 from broker.system_ports import open_network
@@ -229,6 +230,24 @@ async def test_too_few_replicas_in_sync_refuse_acks_of_all(start: Start) -> None
     assert refused.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert partition.try_append(batch(b"a"), acks=1) is not None
     assert partition.leader_epoch == LeaderEpoch(0)
+
+
+@pytest.mark.parametrize(("keys", "batches"), [({}, 3), ({"fetch_max_bytes": "1500"}, 1)])
+async def test_a_fetch_is_answered_with_no_more_bytes_than_told(
+    start: Start, keys: dict[str, str], batches: int
+) -> None:
+    broker = await start(**keys)
+    partition = await partition_of(broker)
+    infos = [partition.try_append(batch(b"v" * 900), acks=ALL_REPLICAS) for _ in range(3)]
+    assert infos[0] is not None
+    wanted = FetchTopic("t", [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])
+    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[wanted])
+    response = fetch.handle(request, context(broker, 4))
+    (answered,) = response.responses[0].partition_responses
+    whole, _ = divmod(len(answered.record_set), infos[0].size_bytes)
+    assert whole == batches
+    assert len(answered.record_set) <= broker.services.config.fetch_max_bytes
+    answered.record_set.release()
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])

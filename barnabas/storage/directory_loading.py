@@ -93,7 +93,8 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             _adopt(directory, loaded, high_watermarks.get(loaded.topic_partition, 0))
         if clean:
             disk.remove(marker)
-            disk.fsync_directory(directory.path)
+        # After a crash the names of the logs themselves may not have reached the disk.
+        disk.fsync_directory(directory.path)
         directory.is_loaded = True
     except OSError as error:
         directory.fail(error)

@@ -12,7 +12,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
@@ -219,7 +219,7 @@ async def test_a_topic_that_is_asked_for_is_made_only_where_enabled(
 ) -> None:
     broker = await start(auto_create_topics_enable=enabled)
     result = metadata.handle(MetadataRequest([MetadataRequestTopic("new")]), context(broker, 4))
-    assert not isinstance(result, metadata.MetadataResponse)
+    assert not isinstance(result, MetadataResponse)
     assert (await result).topics[0].error_code == error
 
 

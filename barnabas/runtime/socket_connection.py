@@ -2,8 +2,8 @@
 
 Receiving: all connections of a loop read into one staging area (asking for a buffer, reading and telling how much
 arrived happen in one callback, so it is never shared between two reads); small frames are cut out of it. A larger
-frame gets its own buffer, which grows with what has arrived and never with what was announced; the `ReceiveBudget`
-bounds the sum of these buffers.
+frame gets its own buffer, which grows with what has arrived and never with what was announced (after a large frame
+that came whole, the next one may begin with as much, up to 1 MiB); the `ReceiveBudget` bounds the sum of these buffers.
 
 Sending: a connection owns one queue of parts in order, drained by one writer on a duplicate of the socket's
 descriptor (uvloop has no sendfile, and the transport's own buffer stays unused). A slice whose pages are not in
@@ -31,6 +31,9 @@ _SIZE_BYTES: Final = 4
 _unpack_size = struct.Struct(">i").unpack_from
 _LARGEST_STAGED_BYTES: Final = STAGING_BYTES - _SIZE_BYTES
 _GROWTH: Final = 4
+_HEAD_BYTES: Final = 512
+_TRUSTED_BYTES: Final = 1024 * 1024
+"""A peer whose last frame was whole gets a buffer of that size, up to this, for the next one at once."""
 _SENDFILE_BYTES: Final = 1024 * 1024
 _BUFFERS_A_CALL: Final = 64
 
@@ -38,7 +41,7 @@ _BUFFERS_A_CALL: Final = 64
 class SharedBuffers:
     """What the connections of one loop have in common."""
 
-    __slots__ = ("budget", "forget", "staging", "traffic", "warm")
+    __slots__ = ("budget", "forget", "head", "staging", "traffic", "warm")
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class SharedBuffers:
         forget: "Callable[[SocketConnection], None]",
     ) -> None:
         self.staging = memoryview(bytearray(STAGING_BYTES))
+        self.head = self.staging[:_HEAD_BYTES]
         self.budget = budget
         self.traffic = traffic
         self.warm = warm
@@ -73,6 +77,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._frame: bytearray | None = None
         self._frame_bytes = 0
         self._filled = 0
+        self._usual_bytes = 0
         self._paused_by_sink = False
         self._paused_by_budget = False
         self._out: deque[Part] = deque()
@@ -169,6 +174,9 @@ class SocketConnection(asyncio.BufferedProtocol):
         if rest:
             staging[: len(rest)] = rest
             return staging[len(rest) :]
+        if self._usual_bytes:
+            # The next frame is probably large again: read its head only, and the rest straight into its own buffer.
+            return self._shared.head
         return staging
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -183,6 +191,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             if self._filled == self._frame_bytes:
                 frame = self._frame
                 self._frame = None
+                self._usual_bytes = min(self._frame_bytes, _TRUSTED_BYTES)
                 self._shared.budget.complete(self)
                 sink.frame_received(frame)
                 sink.frames_done()
@@ -213,6 +222,7 @@ class SocketConnection(asyncio.BufferedProtocol):
                     return
                 break
             position = start + size
+            self._usual_bytes = 0
             sink.frame_received(bytearray(staging[start:position]))
             if self._closing:
                 return
@@ -222,7 +232,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         """Give a frame that is not whole yet its own buffer."""
         self._frame_bytes = size
         self._filled = len(arrived)
-        capacity = min(size, max(self._filled * _GROWTH, STAGING_BYTES))
+        capacity = min(size, max(self._filled * _GROWTH, STAGING_BYTES, self._usual_bytes))
         if not self._shared.budget.take(self, capacity):
             # What has arrived is held in any case; more is read when there is room.
             capacity = max(self._filled, 1)

@@ -241,13 +241,13 @@ def markdown(results: list[dict[str, Any]], memory: dict[str, Any] | None) -> st
         "| row | prototype | Barnabas | ratio | CPU prototype | CPU Barnabas | ratio | limiter | met |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in results:
-        lines.append(
-            f"| {row['row']} ({row['unit']}; {row['cpu_unit']}) | {_cell(row['prototype_rate'])} "
-            f"| {_cell(row['barnabas_rate'])} | {row['rate_ratio']:.2f} | {_cell(row['prototype_broker_cpu'])} "
-            f"| {_cell(row['barnabas_broker_cpu'])} | {row['cpu_ratio']:.2f} "
-            f"| {row['prototype_limiter']} / {row['barnabas_limiter']} | {'yes' if row['met'] else 'NO'} |"
-        )
+    lines += [
+        f"| {row['row']} ({row['unit']}; {row['cpu_unit']}) | {_cell(row['prototype_rate'])} "
+        f"| {_cell(row['barnabas_rate'])} | {row['rate_ratio']:.2f} | {_cell(row['prototype_broker_cpu'])} "
+        f"| {_cell(row['barnabas_broker_cpu'])} | {row['cpu_ratio']:.2f} "
+        f"| {row['prototype_limiter']} / {row['barnabas_limiter']} | {'yes' if row['met'] else 'NO'} |"
+        for row in results
+    ]
     if memory is not None:
         lines.append(
             f"\nMemory at rest: {memory['pss_mb']:.1f} MB PSS after {memory['idle_seconds']} s idle, "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
 from barnabas.launcher.cluster import LocalCluster
 
 TOPIC = "t"
@@ -88,15 +89,18 @@ def barnabas(*, partitions: int, cpu: int | None) -> Iterator[System]:
         LocalCluster(
             Path(directory),
             brokers=1,
-            port=free_port(),
-            zookeeper_port=free_port(),
-            overrides={"barnabas.metrics.port": str(metrics_port)},
+            port=0,
+            zookeeper_port=0,
+            properties={"barnabas.metrics.port": str(metrics_port)},
         ) as cluster,
     ):
-        broker = cluster.brokers()[0]
-        command = [sys.executable, "-m", "barnabas.admin.main", "--bootstrap-server", f"127.0.0.1:{broker.port}"]
-        subprocess.run([*command, "topics", "create", TOPIC, "--partitions", str(partitions)], check=True, stdout=2)
+        (broker_id,) = cluster.broker_ids
+        port, pid = cluster.port(broker_id), cluster.pid(broker_id)
+        assert pid is not None
+        create = [sys.executable, "-m", "barnabas.admin.main", "topics", "create", TOPIC]
+        options = ["--bootstrap-server", f"127.0.0.1:{port}", "--partitions", str(partitions)]
+        subprocess.run([*create, *options], check=True, stdout=subprocess.DEVNULL)
         if cpu is not None:
-            for thread in psutil.Process(broker.pid).threads():
+            for thread in psutil.Process(pid).threads():
                 os.sched_setaffinity(thread.id, {cpu})
-        yield System("barnabas", broker.port, (broker.pid,), metrics_port)
+        yield System("barnabas", port, (pid,), metrics_port)

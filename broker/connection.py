@@ -23,7 +23,6 @@ _MAX_WAITING_FRAMES: Final = 32
 _MAX_WAITING_BYTES: Final = 1024 * 1024
 _MAX_OPEN_ANSWERS: Final = 256
 _MAX_UNSENT_BYTES: Final = 256 * 1024
-_MAX_UNSENT_PARTS: Final = 128
 
 
 class _Answer:
@@ -110,7 +109,6 @@ class ClientConnection:
             and self._refused is None
             and len(self._answers) < _MAX_OPEN_ANSWERS
             and self._connection.unsent_bytes < _MAX_UNSENT_BYTES
-            and self._connection.unsent_parts < _MAX_UNSENT_PARTS
         )
 
     def _start_waiting(self) -> None:

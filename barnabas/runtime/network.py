@@ -6,9 +6,12 @@ cache to the socket without passing through Python. The machine's side is `socke
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas.runtime.disk import FileSlice
+
+SLICE_WEIGHT_BYTES: Final = 2048
+"""What a slice that waits to be sent costs: objects and a pinned segment, not its bytes."""
 
 Part = bytes | bytearray | memoryview | FileSlice
 
@@ -37,13 +40,8 @@ class Connection(Protocol):
     @property
     def peer_host(self) -> str: ...
 
-    @property
-    def unsent_bytes(self) -> int:
-        """Bytes in memory that wait for the peer; slices do not count."""
-        ...
-
-    @property
-    def unsent_parts(self) -> int: ...
+    unsent_bytes: int
+    """Bytes in memory that wait for the peer; a slice counts as `SLICE_WEIGHT_BYTES`."""
 
     def send(self, parts: Sequence[Part]) -> None:
         """Queue parts, none of them empty. Slices are released once sent or dropped."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, cast
 
 from barnabas.runtime.disk import FileSlice
-from barnabas.runtime.network import ConnectionOptions, FrameSink, Part, TrafficCount
+from barnabas.runtime.network import SLICE_WEIGHT_BYTES, ConnectionOptions, FrameSink, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._paused_by_budget = False
         self._out: deque[Part] = deque()
         self._head_sent = 0
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0
         self._armed = False
         self._warming: asyncio.Task[None] | None = None
         self._closing = False
@@ -95,14 +95,6 @@ class SocketConnection(asyncio.BufferedProtocol):
     def peer_host(self) -> str:
         return self._peer_host
 
-    @property
-    def unsent_bytes(self) -> int:
-        return self._unsent_bytes
-
-    @property
-    def unsent_parts(self) -> int:
-        return len(self._out)
-
     def bind(self, sink: FrameSink) -> None:
         """Say who takes the frames; before the first byte is read."""
         self._sink = sink
@@ -112,8 +104,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             _release_slices(parts)
             return
         for part in parts:
-            if type(part) is not FileSlice:
-                self._unsent_bytes += len(part)
+            self.unsent_bytes += SLICE_WEIGHT_BYTES if type(part) is FileSlice else len(part)
         self._out.extend(parts)
 
     def flush(self) -> None:
@@ -280,7 +271,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     def _drop_output(self) -> None:
         _release_slices(self._out)
         self._out.clear()
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0
         self._socket.close()
 
     # Sending.
@@ -330,7 +321,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             buffers[0] = memoryview(buffers[0])[self._head_sent :]
         sent = self._socket.sendmsg(buffers, (), flags) if len(buffers) > 1 else self._socket.send(buffers[0], flags)
         self._shared.traffic.sent_bytes += sent
-        self._unsent_bytes -= sent
+        self.unsent_bytes -= sent
         self.last_active_s = self._loop.time()
         for buffer in buffers:
             size = len(buffer)
@@ -355,6 +346,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         if sent == left:
             self._out.popleft()
             self._head_sent = 0
+            self.unsent_bytes -= SLICE_WEIGHT_BYTES
             head.release()
         else:
             self._head_sent += sent

@@ -11,9 +11,11 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
+
+_WATCH_STEPS: Final = 10
 
 FatalHandler = Callable[[str, BaseException | None], None]
 """Called with what failed and why; in a process it does not return."""
@@ -91,12 +93,14 @@ class Watchdog:
         self._stopped.set()
 
     def _watch(self) -> None:
-        seen = self._monitor.beats
-        while not self._stopped.wait(self._limit_s):
+        # In short steps: after a pause of the whole process one of them is over, not all, and the loop has its chance.
+        seen, still = self._monitor.beats, 0
+        while not self._stopped.wait(self._limit_s / _WATCH_STEPS):
             beats = self._monitor.beats
-            if beats == seen and not self._stopped.is_set():
+            still = still + 1 if beats == seen else 0
+            seen = beats
+            if still >= _WATCH_STEPS:
                 log.critical("the event loop has not turned for %d ms: ending the process", int(self._limit_s * 1000))
                 faulthandler.dump_traceback(sys.stderr)
                 self._on_hang()
                 return
-            seen = beats

@@ -30,7 +30,6 @@ class Wire:
         self.closed: str | None = None
         self.reading = True
         self.unsent_bytes = 0
-        self.unsent_parts = 0
         self.frames_held = 0
 
     def send(self, parts: Sequence[Part]) -> None:

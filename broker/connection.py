@@ -22,18 +22,30 @@ log = logging.getLogger(__name__)
 _MAX_WAITING_FRAMES: Final = 32
 _MAX_WAITING_BYTES: Final = 1024 * 1024
 _MAX_OPEN_ANSWERS: Final = 256
+_UNANSWERABLE: Final = "the broker failed to answer a request"
 _MAX_UNSENT_BYTES: Final = 256 * 1024
 
 
 class _Answer:
     """The place of one request's answer in the order."""
 
-    __slots__ = ("correlation_id", "handler", "is_ready", "ordered_us", "parked", "parts", "started_us", "version")
+    __slots__ = (
+        "correlation_id",
+        "handler",
+        "is_ready",
+        "ordered_us",
+        "parked",
+        "parts",
+        "received_us",
+        "started_us",
+        "version",
+    )
 
-    def __init__(self, handler: Handler, version: int, correlation_id: int, started_us: int) -> None:
+    def __init__(self, handler: Handler, version: int, correlation_id: int, received_us: int, started_us: int) -> None:
         self.handler = handler
         self.version = version
         self.correlation_id = correlation_id
+        self.received_us = received_us
         self.started_us = started_us
         self.ordered_us = 0
         self.parts: list[Part] | None = None
@@ -50,10 +62,13 @@ class ClientConnection:
         "_clock",
         "_closed",
         "_connection",
+        "_delayed",
+        "_delayed_since_us",
         "_is_reading",
         "_listener_name",
         "_refused",
         "_running",
+        "_sent",
         "_waiting",
         "_waiting_bytes",
     )
@@ -63,29 +78,39 @@ class ClientConnection:
         self._broker = broker
         self._clock = broker.clock
         self._listener_name = listener_name
-        self._waiting: deque[bytearray] = deque()
+        self._waiting: deque[tuple[bytearray, int]] = deque()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
         self._running: asyncio.Future[Any] | None = None
         self._is_reading = True
         self._refused: str | None = None
         self._closed = False
+        # APIs of the answers of this turn, and of those that the peer did not take at once.
+        self._sent: list[int] = []
+        self._delayed: list[int] = []
+        self._delayed_since_us = 0
 
     # What the network calls.
 
     def frame_received(self, frame: bytearray) -> None:
+        received_us = self._clock.monotonic_us()
         if self._may_start() and not self._waiting:
-            self._start(frame)
+            self._start(frame, received_us, received_us)
             return
-        self._waiting.append(frame)
+        self._waiting.append((frame, received_us))
         self._waiting_bytes += len(frame)
         if len(self._waiting) >= _MAX_WAITING_FRAMES or self._waiting_bytes >= _MAX_WAITING_BYTES:
             self._update_reading()
 
     def frames_done(self) -> None:
-        self._connection.flush()
+        self._flush()
 
     def drained(self) -> None:
+        if self._delayed:
+            send_us = self._clock.monotonic_us() - self._delayed_since_us
+            for api_key in self._delayed:
+                self._broker.metrics.send_delayed(api_key, send_us)
+            self._delayed.clear()
         self._start_waiting()
 
     def disconnected(self) -> None:
@@ -97,7 +122,7 @@ class ClientConnection:
             if answer.parked is not None:
                 answer.parked.cancel()
         self._answers.clear()
-        for frame in self._waiting:
+        for frame, _ in self._waiting:
             self._connection.frame_finished(frame)
         self._waiting.clear()
 
@@ -114,11 +139,21 @@ class ClientConnection:
     def _start_waiting(self) -> None:
         """Start what waits and may start, and send what is ready."""
         while self._waiting and self._may_start() and not self._closed:
-            frame = self._waiting.popleft()
+            frame, received_us = self._waiting.popleft()
             self._waiting_bytes -= len(frame)
-            self._start(frame)
-        self._connection.flush()
+            self._start(frame, received_us, self._clock.monotonic_us())
+        self._flush()
         self._update_reading()
+
+    def _flush(self) -> None:
+        """Let go what is ready, and note whose answers the peer does not take at once."""
+        self._connection.flush()
+        if self._sent:
+            if self._connection.unsent_bytes:
+                if not self._delayed:
+                    self._delayed_since_us = self._clock.monotonic_us()
+                self._delayed += self._sent
+            self._sent.clear()
 
     def _update_reading(self) -> None:
         if self._closed:
@@ -131,8 +166,7 @@ class ClientConnection:
             self._is_reading = True
             self._connection.resume_reading()
 
-    def _start(self, frame: bytearray) -> None:
-        started_us = self._clock.monotonic_us()
+    def _start(self, frame: bytearray, received_us: int, started_us: int) -> None:
         try:
             handler, header, request = decode_request(self._broker.registry, frame)
             context = RequestContext(
@@ -150,7 +184,7 @@ class ClientConnection:
             return
         except UnsupportedApiVersions as error:
             self._connection.frame_finished(frame)
-            self._answer_versions(error, started_us)
+            self._answer_versions(error, received_us)
             return
         except Exception:
             log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
@@ -159,9 +193,9 @@ class ClientConnection:
             return
         if type(result) is handler.api.response and not self._answers:
             self._connection.frame_finished(frame)
-            self._answer_at_once(handler, context, result, started_us)
+            self._answer_at_once(handler, context, result, received_us, started_us)
             return
-        answer = _Answer(handler, header.api_version, header.correlation_id, started_us)
+        answer = _Answer(handler, header.api_version, header.correlation_id, received_us, started_us)
         self._answers.append(answer)
         if asyncio.iscoroutine(result):
             self._running = asyncio.get_running_loop().create_task(self._run(answer, frame, result))
@@ -206,21 +240,38 @@ class ClientConnection:
         self._connection.flush()
         self._connection.close(self._refused or "")
 
-    def _answer_versions(self, refused: UnsupportedApiVersions, started_us: int) -> None:
+    def _answer_versions(self, refused: UnsupportedApiVersions, received_us: int) -> None:
         handler = self._broker.registry.find(ApiKey.API_VERSIONS)
         assert handler is not None
-        answer = _Answer(handler, 0, refused.header.correlation_id, started_us)
+        answer = _Answer(handler, 0, refused.header.correlation_id, received_us, received_us)
         self._answers.append(answer)
         self._settle(answer, refused.response)
 
     # Answering.
 
-    def _answer_at_once(self, handler: Handler, context: RequestContext, response: Any, started_us: int) -> None:
+    def _answer_at_once(
+        self, handler: Handler, context: RequestContext, response: Any, received_us: int, started_us: int
+    ) -> None:
         """Send what is ready when no earlier answer is open: the way of most requests."""
         key, version = handler.key, context.version
-        self._connection.send(encode_response(key, version, context.correlation_id, response))
+        parts = self._encode(handler, version, context.correlation_id, response)
+        if parts is None:
+            self._refuse(_UNANSWERABLE)
+            return
+        self._connection.send(parts)
+        self._sent.append(key)
         local_us = self._clock.monotonic_us() - started_us
-        self._broker.metrics.request_done(key, version=version, local_us=local_us, remote_us=0)
+        self._broker.metrics.request_done(
+            key, version=version, queue_us=started_us - received_us, local_us=local_us, remote_us=0
+        )
+
+    def _encode(self, handler: Handler, version: int, correlation_id: int, response: Any) -> list[Part] | None:
+        """The answer's frame; None when the broker made an answer that cannot be sent, which costs this connection."""
+        try:
+            return encode_response(handler.key, version, correlation_id, response)
+        except Exception:
+            log.exception("%s: %s v%d: the answer cannot be encoded", self._connection.peer_host, handler.key, version)
+            return None
 
     def _settle(self, answer: _Answer, result: Any) -> None:
         """The request's effects are ordered; its answer is here or parked."""
@@ -253,19 +304,24 @@ class ClientConnection:
 
     def _ready(self, answer: _Answer, response: Any) -> None:
         if response is not NO_RESPONSE:
-            answer.parts = encode_response(answer.handler.key, answer.version, answer.correlation_id, response)
+            answer.parts = self._encode(answer.handler, answer.version, answer.correlation_id, response)
+            if answer.parts is None:
+                self._answers.remove(answer)
+                self._refuse(_UNANSWERABLE)
+                return
         answer.is_ready = True
         answers = self._answers
         while answers and answers[0].is_ready:
             first = answers.popleft()
             if first.parts is not None:
                 self._connection.send(first.parts)
-            now_us = self._clock.monotonic_us()
+                self._sent.append(first.handler.key)
             self._broker.metrics.request_done(
                 first.handler.key,
                 version=first.version,
+                queue_us=first.started_us - first.received_us,
                 local_us=first.ordered_us - first.started_us,
-                remote_us=now_us - first.ordered_us,
+                remote_us=self._clock.monotonic_us() - first.ordered_us,
             )
         if self._refused is not None and not answers:
             self._close()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, ControllerEpoch, TopicPartition
 from broker.metadata_view import MetadataView
+from broker.metrics import BrokerMetrics
 from broker.topic_configs import TopicConfigs, TopicSettings
 from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.fencing import decide_fence
@@ -25,11 +26,13 @@ class ControlService:
         self,
         *,
         metadata: MetadataView,
+        metrics: BrokerMetrics,
         replicas: Replicas,
         topic_configs: TopicConfigs,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._metadata = metadata
+        self._metrics = metrics
         self._replicas = replicas
         self._topic_configs = topic_configs
         self._broker_epoch = broker_epoch
@@ -82,6 +85,9 @@ class ControlService:
         error = self._fence(command)
         if error is ErrorCode.NONE:
             error = self._metadata.apply(command)
+            for partition in command.partitions:
+                if not self._metadata.has_topic(partition.topic):
+                    self._metrics.forget_topic(partition.topic)
         return CommandResult(error)
 
     def _fence(self, command: Command) -> ErrorCode:

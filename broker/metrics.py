@@ -72,6 +72,14 @@ class TimeHistogram:
         zeros.recent[0], zeros.earlier[0] = sum(self.recent), sum(self.earlier)
         return zeros
 
+    def without_zeros(self, other: "TimeHistogram") -> "TimeHistogram":
+        """As many zeros fewer as `other` counted: those turned out to be something else."""
+        fewer = self.merged(TimeHistogram())
+        fewer.count = max(0, self.count - other.count)
+        fewer.recent[0] = max(0, self.recent[0] - sum(other.recent))
+        fewer.earlier[0] = max(0, self.earlier[0] - sum(other.earlier))
+        return fewer
+
     def quantiles_us(self, quantiles: Iterable[float]) -> list[float]:
         """The durations below which these shares of the window's lie; 0 when there was none."""
         buckets = [recent + earlier for recent, earlier in zip(self.recent, self.earlier, strict=True)]
@@ -102,10 +110,11 @@ def _middle_us(index: int) -> float:
 class _ApiTimes:
     """What one API's requests took. Those that waited for nothing are counted once, in `at_once`."""
 
-    __slots__ = ("at_once", "errors", "local", "queue", "remote", "send", "total", "versions")
+    __slots__ = ("at_once", "delayed", "errors", "local", "queue", "remote", "send", "total", "versions")
 
     def __init__(self) -> None:
         self.at_once = TimeHistogram()
+        self.delayed = TimeHistogram()
         self.queue = TimeHistogram()
         self.local = TimeHistogram()
         self.remote = TimeHistogram()
@@ -121,13 +130,13 @@ class _ApiTimes:
             "requestqueuetimems": self.queue.merged(no_time),
             "localtimems": self.local.merged(self.at_once),
             "remotetimems": self.remote.merged(no_time),
-            "responsesendtimems": self.send.merged(no_time),
+            "responsesendtimems": self.send.merged(no_time.without_zeros(self.delayed)).merged(self.delayed),
             "totaltimems": self.total.merged(self.at_once),
         }
 
     def turn(self) -> None:
         """Begin a new window of all quantiles."""
-        for histogram in (self.at_once, self.queue, self.local, self.remote, self.send, self.total):
+        for histogram in (self.at_once, self.delayed, self.queue, self.local, self.remote, self.send, self.total):
             histogram.turn()
 
 
@@ -201,6 +210,10 @@ class BrokerMetrics(Collector):
         times.remote.add(remote_us)
         times.send.add(send_us)
         times.total.add(queue_us + local_us + remote_us + send_us)
+
+    def send_delayed(self, api_key: int, send_us: int) -> None:
+        """An answer that was counted as done had to wait for its peer."""
+        self._apis[api_key].delayed.add(send_us)
 
     def count_error(self, api_key: int, error: ErrorCode, count: int = 1) -> None:
         """An answer bore this error, so many times."""

@@ -24,6 +24,7 @@ from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings
 from broker.config import BrokerConfig
+from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
 from broker.fetch_sessions import FetchSessions
@@ -152,7 +153,10 @@ class _Start:
             await log_directories.load(await self._topic_log_configs(zk))
         except (StorageStartError, MembershipRefused, ZooKeeperError) as error:
             raise StartFailed(str(error)) from error
-        network = ports.open_network(config, ports.offload, ports.supervisor)
+        try:
+            network = ports.open_network(config, ports.offload, ports.supervisor)
+        except ConfigError as error:
+            raise StartFailed(str(error)) from error
         self._undo.callback(network.close)
         listeners = await self._listen(network)
         services = self._services(broker_id, cluster_id, zk, log_directories)
@@ -288,6 +292,7 @@ class _Start:
     async def _serve_control(self, services: Services, membership: Membership) -> ControlServer:
         service = ControlService(
             metadata=services.metadata,
+            metrics=services.metrics,
             replicas=services.replicas,
             topic_configs=TopicConfigs(self._config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,

@@ -1,5 +1,6 @@
 """The machine's side of the ports that depend on configuration: the network and the ZooKeeper session."""
 
+import socket
 from typing import Final
 
 from barnabas.runtime.network import ConnectionGate, ConnectionOptions
@@ -7,6 +8,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig
+from broker.config_keys.key import ConfigError
 from zk_schema.session import KazooSession
 
 DEFAULT_RECEIVE_BYTES: Final = 64 * 1024 * 1024
@@ -26,12 +28,30 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
         gate=ConnectionGate(
             max_total=config.max_connections,
             max_per_host=config.max_connections_per_ip,
-            max_by_host=dict(config.max_connections_per_ip_overrides),
+            max_by_host=_by_address(config),
         ),
         offload=offload,
         supervisor=supervisor,
         receive_budget_bytes=budget if budget > 0 else DEFAULT_RECEIVE_BYTES,
     )
+
+
+def _by_address(config: BrokerConfig) -> dict[str, int]:
+    """`max.connections.per.ip.overrides` with names looked up once, as in Kafka.
+
+    Raises:
+        ConfigError: a name is not known.
+    """
+    by_address: dict[str, int] = {}
+    for host, limit in config.max_connections_per_ip_overrides.items():
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConfigError(
+                "max.connections.per.ip.overrides", host, f"a host that can be found ({error})"
+            ) from error
+        by_address |= {str(entry[4][0]): limit for entry in found}
+    return by_address
 
 
 def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:

@@ -14,6 +14,10 @@ class ConfluentClient:
     name = "confluent-kafka"
     sends_records_of_nothing = True
 
+    def __init__(self, **producer_settings: object) -> None:
+        """Settings of librdkafka's producer, with underscores in place of the dots."""
+        self._settings = {key.replace("_", "."): value for key, value in producer_settings.items()}
+
     def produce(
         self, bootstrap: str, messages: Sequence[Message], *, codec: str = "none", one_by_one: bool = False
     ) -> Sequence[Delivery]:
@@ -25,6 +29,7 @@ class ConfluentClient:
                 "message.timeout.ms": 60_000,
                 "acks": "all",
                 "enable.idempotence": not one_by_one,
+                **self._settings,
             }
         )
         deliveries = [Delivery(error="not delivered")] * len(messages)

@@ -81,6 +81,12 @@ class JavaProcess:
             process.kill()
             process.wait()
 
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
     def _check_alive(self) -> None:
         assert self._process is not None
         if self._process.poll() is not None:
@@ -130,12 +136,21 @@ ONE_BROKER_SETTINGS = {
 
 
 class Kafka:
-    """One broker with id 1. `settings` override its `server.properties`; `log_directory` may exist already."""
+    """One broker with id 1. `settings` override its `server.properties`; `log_directory` may exist already.
+
+    Without the address of a ZooKeeper it starts one of its own.
+    """
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, log_directory: Path | None = None
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        log_directory: Path | None = None,
+        zookeeper: str | None = None,
     ) -> None:
         self.directory = directory
+        self._zookeeper = zookeeper
         self.log_directory = log_directory or directory / "kafka-logs"
         self._settings = dict(settings or {})
         self._resources = contextlib.ExitStack()
@@ -155,7 +170,8 @@ class Kafka:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as resources:
-            zookeeper = resources.enter_context(running_zookeeper(self.directory / "zookeeper"))
+            self.directory.mkdir(parents=True, exist_ok=True)
+            zookeeper = self._zookeeper or resources.enter_context(running_zookeeper(self.directory / "zookeeper"))
             self.port = free_port()
             config = self.directory / "server.properties"
             config.write_text("".join(f"{key}={value}\n" for key, value in self._properties(zookeeper).items()))
@@ -171,6 +187,11 @@ class Kafka:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._resources.close()
+
+    def kill(self) -> None:
+        """End the broker as `kill -9` does."""
+        assert self._broker is not None
+        self._broker.kill()
 
     def _properties(self, zookeeper: str) -> dict[str, str]:
         return {

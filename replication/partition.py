@@ -241,14 +241,14 @@ class Partition:
         """Raise the high watermark as far as it may go, and let go of those who waited for it."""
         if not self.is_leader:
             return
-        for future in self._durable.pop_reached(self.log.recovery_point):
-            if not future.done():
-                future.set_result(None)
-        if self.log.advance_high_watermark(self._own_end()):
-            for future in self._committed.pop_reached(self.log.high_watermark):
-                if not future.done():
-                    future.set_result(None)
-            self._notify()
+        log_ = self.log
+        if self._durable:
+            _complete(self._durable.pop_reached(log_.recovery_point))
+        if log_.advance_high_watermark(self._own_end()):
+            if self._committed:
+                _complete(self._committed.pop_reached(log_.high_watermark))
+            if self._watchers:
+                self._notify()
 
     def _fail_waiters(self, error: ErrorCode) -> None:
         for future in (*self._committed.pop_all(), *self._durable.pop_all()):
@@ -266,3 +266,9 @@ class Partition:
     def _notify(self) -> None:
         for watcher in tuple(self._watchers):
             watcher.partition_changed(self.topic_partition)
+
+
+def _complete(futures: "list[asyncio.Future[None]]") -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

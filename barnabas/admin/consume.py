@@ -1,5 +1,6 @@
 """`barnabas consume`: records of topics to standard output, from offset to offset."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Write = Callable[[FetchedRecords, Iterable[Record]], None]
 
+_OUTPUT_BUFFER_BYTES: Final = 256 * 1024
 _TABLE_LINE: Final = "{:<16}  {:>12}  {:<24}  {:<20}  {}\n"
 
 
@@ -75,14 +77,14 @@ def consume(
     except OffsetSyntax as error:
         raise click.BadParameter(str(error), param_hint="--offset") from None
     separator = None if key_separator is None else unescape(key_separator)
+    # Of our own: with PYTHONUNBUFFERED the one of sys.stdout writes as much as fits and drops the rest.
+    out = os.fdopen(sys.stdout.fileno(), "wb", _OUTPUT_BUFFER_BYTES, closefd=False)
     if output == "lines":
-        write = write_lines(
-            sys.stdout.buffer, key_separator=separator, null=null.encode(), delimiter=unescape(delimiter)
-        )
+        write = write_lines(out, key_separator=separator, null=null.encode(), delimiter=unescape(delimiter))
     elif output == "table":
-        write = write_table(sys.stdout.buffer)
+        write = write_table(out)
     else:
-        write = write_json(sys.stdout.buffer, as_array=output == "json")
+        write = write_json(out, as_array=output == "json")
 
     async def work(cluster: "Cluster") -> None:
         ranges = await resolve_ranges(cluster, topics, partitions, spec, stop_at_end=stop_at_end)
@@ -91,20 +93,20 @@ def consume(
             async for fetched in answers:
                 records = fetched.records if left is None else fetched.records[:left]
                 write(fetched, records)
-                sys.stdout.buffer.flush()
+                out.flush()
                 if left is not None:
                     left -= len(records)
                     if left == 0:
                         return
 
-    if output != "json":
-        reach.run(work)
-        return
-    sys.stdout.buffer.write(b"[")
+    if output == "json":
+        out.write(b"[")
     try:
         reach.run(work)
     finally:
-        sys.stdout.buffer.write(b"\n]\n")
+        if output == "json":
+            out.write(b"\n]\n")
+        out.flush()
 
 
 async def resolve_ranges(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -39,6 +39,10 @@ COMMANDS: Final = {
 }
 
 
+class ReaderLeft(Exception):
+    """Who reads our output has enough of it, like `head`."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a sub-command when it is called, completed or asked for its help."""
 
@@ -52,6 +56,13 @@ class LazyGroup(click.Group):
         command = getattr(import_module(entry.module), entry.attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # click would make a failure of it.
+            raise ReaderLeft from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -87,8 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return failures.INTERRUPTED
-    except BrokenPipeError:
-        # Who reads our output has enough of it, like `head`.
+    except (ReaderLeft, BrokenPipeError):
+        # What is still buffered has to go somewhere when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failures.OK
     except Exception as error:

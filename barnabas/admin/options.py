@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from barnabas.admin.failures import CommandFailed
 from barnabas.admin.output import Format
 
 if TYPE_CHECKING:
@@ -107,6 +108,18 @@ def output_option(command: Decorated) -> Decorated:
         show_default=True,
         help="How to print.",
     )(command)
+
+
+def confirm(plan: str) -> None:
+    """Ask whether `plan` shall be done. Raises CommandFailed unless the answer is yes."""
+    click.echo(plan, err=True)
+    try:
+        agreed = click.confirm("Go on?", err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise CommandFailed("nothing was done", hint="--yes does not ask")
 
 
 def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

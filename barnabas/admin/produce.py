@@ -1,7 +1,6 @@
 """`barnabas produce`: records from files or standard input into a topic."""
 
 import asyncio
-import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -241,23 +240,34 @@ async def _records_of(file: str, delimiter: bytes | None) -> AsyncIterator[bytes
 async def _chunks(file: str) -> AsyncIterator[bytes]:
     """What a file holds, as it comes: a pipe or a terminal is waited for without holding up what is being sent."""
     descriptor = sys.stdin.fileno() if file == "-" else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    waits = False
     try:
-        # Files, and devices like /dev/null, are always readable and cannot be waited for.
-        with contextlib.suppress(PermissionError):
-            loop.add_reader(descriptor, readable.set)
-            waits = True
         while True:
-            if waits:
-                await readable.wait()
-                readable.clear()
+            await _readable(descriptor)
             chunk = os.read(descriptor, _CHUNK_BYTES)
             if not chunk:
                 return
             yield chunk
     finally:
-        if waits:
-            loop.remove_reader(descriptor)
         if file != "-":
             os.close(descriptor)
+
+
+async def _readable(descriptor: int) -> None:
+    """Return when a read would not wait."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def on_readable() -> None:
+        # Called again and again until the bytes are read; a second call would announce what is gone by then.
+        loop.remove_reader(descriptor)
+        ready.set_result(None)
+
+    try:
+        loop.add_reader(descriptor, on_readable)
+    except PermissionError:
+        # Files, and devices like /dev/null, are always readable and cannot be waited for.
+        return
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.admin.failures import CommandFailed, explain, report
-from barnabas.admin.options import Reach, cluster_options, complete_topics, output_option, parse_pairs
+from barnabas.admin.options import Reach, cluster_options, complete_topics, confirm, output_option, parse_pairs
 from barnabas.admin.output import Column, Format, show_document, show_rows
 from barnabas.client.admin import EARLIEST, LATEST, Admin, ConfigSource, NewTopic, Outcomes
 from barnabas.client.errors import KafkaError
@@ -138,8 +138,7 @@ def create(
 def delete(*, names: tuple[str, ...], yes: bool, if_exists: bool, reach: Reach, output: Format) -> None:
     """Delete topics with all their records."""
     if not yes:
-        click.echo(f"This deletes with all their records: {', '.join(dict.fromkeys(names))}", err=True)
-        click.confirm("Go on?", abort=True, err=True)
+        confirm(f"This deletes with all their records: {', '.join(dict.fromkeys(names))}")
     outcomes = reach.run(lambda cluster: Admin(cluster).delete_topics(names))
     content = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "not there"} if if_exists else {}
     _show_outcomes(outcomes, "deleted", content, output)

@@ -113,6 +113,7 @@ class SmallCluster:
         self.newest = newest or {}
         self.max_message_bytes = 1 << 30
         self._servers: list[asyncio.Server] = []
+        self._serving: set[asyncio.Task[None]] = set()
         self._next_producer_id = 1000
         self.appended = asyncio.Event()
 
@@ -128,6 +129,9 @@ class SmallCluster:
     async def __aexit__(self, *_: object) -> None:
         for server in self._servers:
             server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     def add_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
         self.configs[name] = configs
@@ -138,6 +142,10 @@ class SmallCluster:
         return [asked.key for asked in self.asked]
 
     async def _serve(self, node_id: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, Hangup):
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")

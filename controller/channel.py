@@ -68,17 +68,14 @@ class GrpcChannel:
         self._deadline_s = deadline_ms / 1000
         self._queue = CommandQueue()
         self._wake = asyncio.Event()
-        self._is_closed = False
         self._backoff_ms = 0
         self._task = supervisor.spawn(self._run(), name=f"control channel to broker {broker}")
 
     def send(self, command: Command) -> None:
-        if not self._is_closed:
-            self._queue.put(command)
-            self._wake.set()
+        self._queue.put(command)
+        self._wake.set()
 
     def close(self) -> None:
-        self._is_closed = True
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -109,8 +106,7 @@ class GrpcChannel:
                     self._queue.put_back(command)
                     raise
                 self._on_reached()
-                if not self._is_closed:
-                    self._on_answer(command, result_from_wire(answer))
+                self._on_answer(command, result_from_wire(answer))
         finally:
             stream.cancel()
 

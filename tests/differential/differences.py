@@ -18,6 +18,7 @@ PATH = Path(__file__).parent / "differences.toml"
 ABSENT = "absent"
 A_MESSAGE = "a message"
 _WHOLE = "answer"
+_SHOWN_LEAVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Difference:
     barnabas: Value
 
     def __str__(self) -> str:
-        return f"{self.request}\n    {self.path}: Kafka {self.kafka!r}, Barnabas {self.barnabas!r}"
+        return f"{self.path}: Kafka {self.kafka!r}, Barnabas {self.barnabas!r}"
 
 
 @dataclass(slots=True)
@@ -72,6 +73,19 @@ def differences(group: str, kafka: Mapping[str, Value], barnabas: Mapping[str, V
             yield Difference(f"{group}/{name}", _WHOLE, _word(theirs), _word(ours))
         elif kafka[name] != barnabas[name]:
             yield from _differing_leaves(f"{group}/{name}", kafka[name], barnabas[name])
+
+
+def report(found: Sequence[Difference]) -> str:
+    """The differences for a reader: a paragraph per request, of each the first few leaves."""
+    by_request: dict[str, list[Difference]] = {}
+    for one in found:
+        by_request.setdefault(one.request, []).append(one)
+    lines = [f"{len(found)} differences in {len(by_request)} answers"]
+    for request, leaves in by_request.items():
+        lines += [request, *(f"    {one}" for one in leaves[:_SHOWN_LEAVES])]
+        if len(leaves) > _SHOWN_LEAVES:
+            lines.append(f"    and {len(leaves) - _SHOWN_LEAVES} more")
+    return "\n".join(lines)
 
 
 def _differing_leaves(request: str, kafka: Value, barnabas: Value) -> Iterator[Difference]:

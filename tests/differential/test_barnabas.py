@@ -7,7 +7,7 @@ import pytest
 from barnabas.protocol.ids import ApiKey
 from tests.differential.answers import load
 from tests.differential.catalogue import GROUPS, Played
-from tests.differential.differences import differences, read_permitted
+from tests.differential.differences import differences, read_permitted, report
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("differential")]
 
@@ -16,11 +16,12 @@ pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("differential")]
 def test_barnabas_answers_as_kafka_does(group: str, barnabas_answers: Callable[[str], Played]) -> None:
     permitted = read_permitted()
     found = [
-        str(one)
+        one
         for one in differences(group, load(group), barnabas_answers(group).answers)
         if not any(entry.covers(one) for entry in permitted)
     ]
-    assert not found, f"{len(found)} differences that are not permitted:\n" + "\n".join(found)
+    if found:
+        pytest.fail(report(found), pytrace=False)
 
 
 def test_every_permitted_difference_still_occurs(barnabas_answers: Callable[[str], Played]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.differential.answers import layout, load
 from tests.differential.catalogue import GROUPS, scenarios
-from tests.differential.differences import ABSENT, Difference, Permitted, differences, read_permitted
+from tests.differential.differences import ABSENT, Difference, Permitted, differences, read_permitted, report
 from tests.differential.normalise import Value
 
 REQUESTS_AT_LEAST = 400
@@ -72,6 +72,13 @@ def test_a_pattern_that_covers_nothing_is_stale() -> None:
     assert entry.stale() == ["g/s: *", "g/t: *", "x"]
     entry.covers(Difference("g/s: one", "x", 0, 1))
     assert entry.stale() == ["g/t: *"]
+
+
+def test_the_report_names_each_request_once() -> None:
+    found = [Difference("g/s: one", f"x.{number}", number, None) for number in range(6)]
+    lines = report(found).splitlines()
+    assert lines[:3] == ["6 differences in 1 answers", "g/s: one", "    x.0: Kafka 0, Barnabas None"]
+    assert lines[-1] == "    and 2 more"
 
 
 def test_the_layout_is_json_that_says_the_same() -> None:

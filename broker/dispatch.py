@@ -1,10 +1,11 @@
 """From a frame to an answer: header, handler, request, response bytes; and what each failure means to the peer.
 
 What a peer gets wrong in the frame itself ends its connection, as in Kafka: there is no answer that it could read.
-The one exception is ApiVersions in a version that is too high, which is answered in version 0 with error 35 and the
-list of versions, so that the peer can try again (KIP-511).
+The one exception is ApiVersions in a version that is too high, which is answered in version 0 with error 35 and its own
+range of versions, so that the peer can try again (KIP-511).
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from barnabas.protocol.compiler import decode
@@ -50,7 +51,9 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
     version = header.api_version
     if not handler.oldest <= version <= handler.newest:
         if handler.key is ApiKey.API_VERSIONS:
-            raise UnsupportedApiVersions(header, supported_versions(registry, ErrorCode.UNSUPPORTED_VERSION))
+            # As Kafka: only its own range, which is all that the peer needs to ask again.
+            response = versions_of([handler], ErrorCode.UNSUPPORTED_VERSION)
+            raise UnsupportedApiVersions(header, response)
         raise CloseConnection(
             f"{handler.key.name} version {version} is not served; {handler.oldest} to {handler.newest} are"
         )
@@ -63,11 +66,11 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
     return handler, header, request
 
 
-def supported_versions(registry: Registry, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """What ApiVersions answers: every API that is served, from its oldest to its newest version."""
+def versions_of(handlers: Iterable[Handler], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """What ApiVersions answers: each API with its oldest and newest version."""
     keys = [
         ApiVersionsResponseKey(api_key=handler.key, min_version=handler.oldest, max_version=handler.newest)
-        for handler in registry.handlers()
+        for handler in handlers
     ]
     return ApiVersionsResponse(error_code=error, api_keys=keys)
 

@@ -21,6 +21,7 @@ from replication.partition import Partition, PartitionRefused
 
 READ_COMMITTED: Final = 1
 _DEBUGGING_CONSUMER: Final = -2
+_WHOLE_BATCH_SINCE: Final = 3
 _MAGIC_2_SINCE: Final = 4
 _STORAGE_ERROR_SINCE: Final = 6
 
@@ -91,7 +92,7 @@ class FetchReader:
     def read(self, wanted: Iterable[WantedPartition], session: FetchSession | None) -> list[PartitionRead]:
         """Read all of them, in order, within the limits."""
         left = self._max_bytes
-        at_least_one = self._version >= 3
+        at_least_one = self._version >= _WHOLE_BATCH_SINCE
         reads: list[PartitionRead] = []
         for partition in wanted:
             read = self._read_one(partition, session, min(partition.max_bytes, left), at_least_one=at_least_one)
@@ -103,7 +104,8 @@ class FetchReader:
             if size:
                 at_least_one = False
                 left = max(0, left - size)
-        return reads
+        # Kafka finds partitions that it does not know before it reads, and tells them last.
+        return sorted(reads, key=_is_unknown) if any(map(_is_unknown, reads)) else reads
 
     def _read_one(
         self, wanted: WantedPartition, session: FetchSession | None, max_bytes: int, *, at_least_one: bool
@@ -153,6 +155,10 @@ class FetchReader:
             min_one_batch=at_least_one and not self._from_follower,
         )
         read.records = result.slice
+        if result.first_batch_incomplete and self._version >= _WHOLE_BATCH_SINCE and read.records is not None:
+            # These clients make progress by the limits of later requests; a piece of a batch is of no use to them.
+            read.records.release()
+            read.records = None
         if self._version < _MAGIC_2_SINCE and read.records is not None:
             # Kafka answers the same where `message.downconversion.enable` is off.
             read.records.release()
@@ -179,6 +185,10 @@ class FetchReader:
             read.diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
+
+
+def _is_unknown(read: PartitionRead) -> bool:
+    return read.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _out_of_range(partition: Partition, wanted: WantedPartition) -> OffsetOutOfRange:

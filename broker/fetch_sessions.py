@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import NO_LEADER_EPOCH, TopicPartition
 from barnabas.runtime.clock import Clock
 
 NO_SESSION: Final = 0
@@ -51,7 +51,8 @@ class WantedPartition:
         self.topic_partition = topic_partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
-        self.current_leader_epoch = current_leader_epoch
+        # Any negative epoch means that none is known.
+        self.current_leader_epoch = max(current_leader_epoch, NO_LEADER_EPOCH)
         self.last_fetched_epoch = last_fetched_epoch
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
@@ -182,7 +183,7 @@ class FetchSessions:
 
     def _begin(self, wanted: list[WantedPartition], *, is_follower: bool) -> FetchPlan:
         by_partition = {partition.topic_partition: partition for partition in wanted}
-        if not by_partition or not self._make_room(len(by_partition), is_follower=is_follower):
+        if not self._make_room(len(by_partition), is_follower=is_follower):
             return FetchPlan(wanted)
         session = FetchSession(self._new_id(), is_privileged=is_follower, now_ms=self._clock.monotonic_ms())
         session.epoch = 1

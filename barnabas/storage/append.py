@@ -20,6 +20,7 @@ from crc32c import crc32c
 from barnabas.protocol.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
     BatchHeader,
     CorruptBatch,
     TruncatedBatch,
@@ -356,7 +357,8 @@ def _check_client_batch(
         raise AppendRejected(ErrorCode.INVALID_RECORD, "one or more records have been rejected", errors)
     if checks_timestamps:
         _check_timestamps(records, header, config, summary, base_offset=base_offset, now_ms=now_ms)
-    return summary.max_timestamp if create_time else header.max_timestamp
+    # A batch whose timestamps are all below -1 has none, as Kafka sees it.
+    return max(summary.max_timestamp, NO_TIMESTAMP) if create_time else header.max_timestamp
 
 
 def _check_codec(header: BatchHeader) -> None:

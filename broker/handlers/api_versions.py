@@ -13,7 +13,7 @@ from typing import Final
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages import api_versions as messages
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from broker.dispatch import supported_versions
+from broker.dispatch import versions_of
 from broker.registry import Handler
 from broker.services import RequestContext
 
@@ -27,7 +27,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return supported_versions(context.broker.registry)
+    return versions_of(context.broker.registry.handlers())
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=3)

@@ -190,9 +190,12 @@ def _belongs_in_answer(read: PartitionRead, plan: FetchPlan) -> bool:
     wanted.sent_high_watermark = read.high_watermark
     wanted.sent_log_start_offset = read.log_start_offset
     topic_partition = wanted.topic_partition
-    session.dirty.pop(topic_partition, None)
-    if read.ends_the_wait or wanted.fetch_offset < read.high_watermark:
-        # There is more to say: look at it again, after those that were not heard this time.
+    has_more = read.ends_the_wait or wanted.fetch_offset < read.high_watermark
+    if not has_more:
+        session.dirty.pop(topic_partition, None)
+    elif changed and plan.is_incremental:
+        # It was heard: the next time those come first that were not.
+        session.dirty.pop(topic_partition, None)
         session.dirty[topic_partition] = None
     return changed or not plan.is_incremental
 

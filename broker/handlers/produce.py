@@ -50,6 +50,11 @@ _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 _TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _unpack_peek = struct.Struct(">i4xb4xh").unpack_from
+_TOLD_WITHOUT_START: Final = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
+)
+"""Errors with which Kafka tells no log start offset; with others of an append it does."""
+
 _ADMIN_CLIENT: Final = "__admin_client"
 """The client id with which Kafka's own tools may write to internal topics."""
 
@@ -87,6 +92,8 @@ class _Produce:
     def append_now(self) -> bool:
         """Go through the request; False when some partitions have to wait for their directory."""
         for topic in self._request.topics:
+            if not topic.partitions:
+                continue
             answers: list[PartitionProduceResponse] = []
             self._topics.append(TopicProduceResponse(name=topic.name, partitions=answers))
             for data in topic.partitions:
@@ -114,8 +121,10 @@ class _Produce:
                 self._appended(partition, info, answer)
         except (_Refused, PartitionRefused) as refused:
             self._fail(answer, refused.error, refused.message)
+            if refused.error is ErrorCode.NOT_ENOUGH_REPLICAS and partition is not None:
+                answer.log_start_offset = partition.log.log_start_offset
         except AppendRejected as rejected:
-            self._reject(answer, rejected)
+            self._reject(answer, partition, rejected)
 
     async def append_rest(self) -> Any:
         """Append to the partitions whose directory was slow or busy, in the order of the request."""
@@ -126,7 +135,7 @@ class _Produce:
             except PartitionRefused as refused:
                 self._fail(answer, refused.error, refused.message)
             except AppendRejected as rejected:
-                self._reject(answer, rejected)
+                self._reject(answer, partition, rejected)
         return self.finish()
 
     def _check(self, topic: str, records: memoryview | None) -> memoryview | None:
@@ -158,8 +167,10 @@ class _Produce:
         answer.log_start_offset = -1
         self._context.broker.metrics.count_error(messages.API.key, error)
 
-    def _reject(self, answer: PartitionProduceResponse, rejected: AppendRejected) -> None:
+    def _reject(self, answer: PartitionProduceResponse, partition: Partition | None, rejected: AppendRejected) -> None:
         self._fail(answer, rejected.error, str(rejected))
+        if partition is not None and rejected.error not in _TOLD_WITHOUT_START:
+            answer.log_start_offset = partition.log.log_start_offset
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
             for error in rejected.record_errors

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
-from barnabas.protocol.messages import api_versions, heartbeat
+from barnabas.protocol.messages import heartbeat
 from barnabas.runtime.network import Part
 from broker.connection import ClientConnection
 from broker.handlers import api_versions as api_versions_handler
@@ -164,14 +164,14 @@ async def test_an_api_or_version_that_is_not_served_closes_the_connection(api_ke
     assert side.wire.sent == []
 
 
-async def test_api_versions_that_are_too_high_are_answered_in_version_0_with_what_is_served() -> None:
+async def test_api_versions_that_are_too_high_are_answered_in_version_0_with_their_own_range() -> None:
     side = Side(lambda request, context: RESPONSE)
     side.receive(7, api_key=ApiKey.API_VERSIONS, version=99)
     (frame,) = side.wire.sent
-    size, correlation_id, error, count = struct.unpack_from(">iihi", frame)
-    assert (size, correlation_id, error, count) == (len(frame) - 4, 7, ErrorCode.UNSUPPORTED_VERSION, 2)
+    size, correlation_id, error, count, key, oldest, newest = struct.unpack_from(">iihihhh", frame)
+    assert (size, correlation_id, error) == (len(frame) - 4, 7, ErrorCode.UNSUPPORTED_VERSION)
+    assert (count, key, oldest, newest) == (1, ApiKey.API_VERSIONS, 0, 3)
     assert side.wire.closed is None
-    assert api_versions.API.key is ApiKey.API_VERSIONS
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0", b"\0\0\0\0\0\0\0", b"\0\x0c\0\0\0\0\0\1\0\x05ab"])

@@ -2,8 +2,9 @@
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.leader_epochs import LeaderEpochs
-from barnabas.storage.log import Log, LogPorts, LogState
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_parts import LogPorts, LogState
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments

@@ -21,8 +21,9 @@ from barnabas.storage.creation import create_log
 from barnabas.storage.directory import FailureCallback, LogDirectory
 from barnabas.storage.directory_loading import LoadSettings, StorageStartError, acquire, load_logs
 from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT, partition_directory
-from barnabas.storage.log import Log, LogOffline, LogPorts
+from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.maintenance import MaintenanceSettings, maintain
 from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.open_files import OpenFiles
@@ -201,24 +202,19 @@ class LogDirectories:
                 member.config = config
 
     async def truncate(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Truncate logs; returns once the cuts are synced and no recovery point on disk is above the new ends.
+        """Truncate logs; returns once the cuts are synced.
 
         Raises LogOffline or CorruptSegment; a failed write takes the directory offline.
         """
-        changed: dict[str, LogDirectory] = {}
-        for topic_partition, offset in offsets.items():
-            directory = self.directory_of(topic_partition)
-            if directory is None:
-                continue
-            try:
-                directory.logs[topic_partition].truncate_to(offset)
-            except OSError as error:
-                directory.fail(error)
-                raise LogOffline(str(topic_partition)) from error
-            await directory.flush(directory.logs[topic_partition], offset)
-            changed[directory.path] = directory
-        for directory in changed.values():
-            await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+        for directory in self._directories:
+            cuts = {tp: offset for tp, offset in offsets.items() if tp in directory.logs}
+            for topic_partition, offset in cuts.items():
+                directory.lower_recovery_point(directory.logs[topic_partition], offset)
+            # First of all: whatever a crash leaves of the cuts is then seen by recovery.
+            if cuts:
+                await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+            for topic_partition, offset in cuts.items():
+                await directory.truncate(directory.logs[topic_partition], offset)
 
     # Directories
 

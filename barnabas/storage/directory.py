@@ -194,6 +194,26 @@ class LogDirectory:
                 except LogOffline:
                     continue
 
+    def lower_recovery_point(self, member: Log, offset: int) -> None:
+        """Before a truncation; see Log. Raises LogOffline or CorruptSegment."""
+        try:
+            member.lower_recovery_point(offset)
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(str(member.topic_partition)) from error
+
+    async def truncate(self, member: Log, offset: int) -> None:
+        """Cut the log and sync the cut. Raises LogOffline or CorruptSegment.
+
+        The recovery point on disk must not be above `offset` any more.
+        """
+        try:
+            member.truncate_to(offset)
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(str(member.topic_partition)) from error
+        await self.flush(member, offset)
+
     # Removal
 
     def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:

@@ -25,8 +25,9 @@ from barnabas.storage.file_names import (
     is_future_directory,
     parse_partition_directory,
 )
-from barnabas.storage.log import Log, LogPorts
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.meta_properties import InvalidMetaProperties, MetaProperties
 from barnabas.storage.recovery import LoadSteps, LogLoader, ScanTask, run_scan
 from barnabas.storage.scan import SegmentScan
@@ -149,5 +150,6 @@ def _advance(steps: LoadSteps, scan: SegmentScan | None) -> ScanTask | None:
 def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int) -> None:
     loaded.set_high_watermark(high_watermark)
     directory.logs[loaded.topic_partition] = loaded
-    if loaded.epochs_dirty or any(segment.sealed for segment in loaded.segments):
-        directory.flush_soon(loaded, loaded.segments.active.base_offset)
+    # What recovery found may be in the page cache only, the cuts it found or made too.
+    if not loaded.is_flushed(loaded.log_end_offset):
+        directory.flush_soon(loaded, loaded.log_end_offset)

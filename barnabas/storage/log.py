@@ -13,15 +13,9 @@ in its thread, removes files after their delay and sees to the failure of any of
 """
 
 import logging
-import os.path
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
-from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk, File
 from barnabas.storage.append import (
     AppendInfo,
     AppendOrigin,
@@ -30,10 +24,9 @@ from barnabas.storage.append import (
     prepare_from_client,
     prepare_from_leader,
 )
-from barnabas.storage.file_names import LEADER_EPOCH_CHECKPOINT
-from barnabas.storage.leader_epochs import EpochEnd, LeaderEpochs
+from barnabas.storage.leader_epochs import EpochEnd
 from barnabas.storage.log_config import MAX_INT32, LogConfig
-from barnabas.storage.producer_state import ProducerState
+from barnabas.storage.log_parts import LogFlush, LogPorts, LogState
 from barnabas.storage.read import (
     LogRead,
     OffsetOutOfRange,
@@ -45,10 +38,8 @@ from barnabas.storage.read import (
     read_log,
 )
 from barnabas.storage.retention import SegmentFacts, decide_retention
-from barnabas.storage.segment import Segment, SegmentFiles, SegmentFlush
-from barnabas.storage.segments import Segments
-from barnabas.storage.snapshots import Snapshots
-from barnabas.storage.truncation import truncate, truncate_fully
+from barnabas.storage.segment import Segment
+from barnabas.storage.truncation import cut_offset, truncate, truncate_fully
 from barnabas.storage.txn_index import AbortedTxn
 
 log = logging.getLogger(__name__)
@@ -56,77 +47,6 @@ log = logging.getLogger(__name__)
 
 class LogOffline(Exception):
     """The log's directory failed, or the log was closed or deleted."""
-
-
-class LogOwner(Protocol):
-    """What a log asks of its directory. None of these waits."""
-
-    def flush_soon(self, log: "Log", up_to: int) -> None:
-        """Flush the log up to that offset, and its leader epochs, in the directory's thread."""
-        ...
-
-    def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Remove the files of these segments after the delay and after the last slice of them is done."""
-        ...
-
-
-@dataclass(slots=True, frozen=True)
-class LogPorts:
-    """What the logs of one directory share."""
-
-    files: SegmentFiles
-    clock: Clock
-    random: random.Random
-    owner: LogOwner
-    producer_expiration_ms: int
-
-    @property
-    def disk(self) -> Disk:
-        return self.files.disk
-
-
-@dataclass(slots=True)
-class LogState:
-    """A log as loading left it."""
-
-    segments: Segments
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
-    leader_epochs: LeaderEpochs
-    producers: ProducerState
-    snapshots: Snapshots
-
-
-@dataclass(slots=True, frozen=True)
-class LogFlush:
-    """What a flush of a log has to write and sync."""
-
-    disk: Disk
-    directory: str
-    up_to: int
-    segments: tuple[SegmentFlush, ...]
-    snapshots: tuple[File, ...]
-    leader_epochs: bytes | None
-    sync_parent: bool
-    truncations: int
-
-    def sync(self) -> None:
-        """Write and sync; may run in a thread. Raises OSError, and then the directory is lost."""
-        for segment in self.segments:
-            segment.sync()
-        try:
-            for snapshot in self.snapshots:
-                snapshot.fsync()
-        finally:
-            for snapshot in self.snapshots:
-                snapshot.close()
-        if self.leader_epochs is not None:
-            self.disk.write_durably(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs)
-        elif self.snapshots or any(not flush.segment.directory_synced for flush in self.segments):
-            self.disk.fsync_directory(self.directory)
-        if self.sync_parent:
-            self.disk.fsync_directory(os.path.dirname(self.directory))
 
 
 class Log:
@@ -358,6 +278,11 @@ class Log:
         self._begin_truncation()
         truncate_fully(self, offset)
 
+    def lower_recovery_point(self, offset: int) -> None:
+        """Let recovery look at everything that a cut at `offset` will touch. Raises OSError or CorruptSegment."""
+        self.recovery_point = min(self.recovery_point, cut_offset(self, offset))
+        self._truncations += 1
+
     def _begin_truncation(self) -> None:
         assert self._reserved is None, f"{self.topic_partition}: an append is under way"
         if self.offline:
@@ -384,9 +309,15 @@ class Log:
 
     @property
     def recovery_point_to_keep(self) -> int:
-        """The recovery point as a checkpoint may say it: a segment below it has its indexes on disk."""
+        """The recovery point as a checkpoint may say it: a segment that ends at or below it has its indexes on disk.
+
+        The active one has not, and may be rolled at its end at any time.
+        """
         oldest = self.segments.growing()[0]
-        return self.recovery_point if oldest is self.segments.active else min(self.recovery_point, oldest.base_offset)
+        if oldest is not self.segments.active:
+            return min(self.recovery_point, oldest.base_offset)
+        ends_active = self.recovery_point == self.log_end_offset > oldest.base_offset
+        return self.recovery_point - 1 if ends_active else self.recovery_point
 
     def plan_flush(self, up_to: int | None = None, *, closing: bool = False) -> LogFlush:
         """What to sync so that all below `up_to` (the end, if not given) survives a power cut.

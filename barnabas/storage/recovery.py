@@ -32,8 +32,9 @@ from barnabas.storage.file_names import (
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, StoredIndex
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
-from barnabas.storage.log import Log, LogPorts, LogState
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_parts import LogPorts, LogState
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.scan import (
     CorruptSegment,
@@ -154,6 +155,12 @@ class LogLoader:
         producers = self._producers_at(bases[0])
         # The scan will tell of all epochs from here on; what the file says may be of records that were cut.
         self._epochs.truncate_from_end(bases[0])
+        earliest = self._epochs.earliest
+        if self._segments and (earliest is None or earliest.start_offset > self._log_start_offset):
+            # The epochs of a start that moved reached the disk before the start did.
+            self._epochs.clear()
+            for segment in self._segments:
+                self._read_epochs_of(segment.base_offset)
         for place, base_offset in enumerate(bases):
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
@@ -176,6 +183,7 @@ class LogLoader:
     def _adopt(self, base_offset: int, scan: SegmentScan, size_bytes: int, *, sealed: bool) -> None:
         segment = self._new_segment(base_offset)
         segment.size_bytes = scan.valid_bytes
+        segment.cut_unsynced = True
         segment.first_timestamp = scan.first_timestamp
         segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
         segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
@@ -183,7 +191,9 @@ class LogLoader:
             scan.offset_index, scan.time_index, scan.aborted, scan.valid_bytes - scan.last_indexed_position
         )
         if scan.valid_bytes < size_bytes:
+            # Synced at once: behind what is appended next, a power failure could bring old batches back.
             segment.log_file.truncate(scan.valid_bytes)
+            segment.log_file.fsync()
         if sealed:
             segment.seal(self._config)
         self._segments.append(segment)
@@ -205,6 +215,7 @@ class LogLoader:
             segment.rename(DELETED_SUFFIX)
             segment.remove_files()
         self._snapshots.remove_after(scan.next_offset)
+        self._disk.fsync_directory(self._directory)
 
     def _producers_at(self, offset: int) -> ProducerState:
         """The producers as they were at `offset`, from a snapshot and the trusted segments after it."""
@@ -377,12 +388,15 @@ class LogLoader:
                 self._log_end_offset,
                 self._log_start_offset,
             )
-            for segment in self._segments:
+            dropped, self._segments = self._segments, []
+            # The name of the new segment must be there before those of the old ones go: it holds the offset.
+            self._start_empty()
+            self._disk.fsync_directory(self._directory)
+            for segment in dropped:
                 segment.close_files()
                 segment.rename(DELETED_SUFFIX)
                 segment.remove_files()
-            self._segments.clear()
-        if not self._segments:
+        elif not self._segments:
             self._start_empty()
         elif self._clean and self._report.segments == 0:
             self._load_producers()

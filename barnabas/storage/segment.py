@@ -318,10 +318,9 @@ class Segment:
         Returns where the log ends then: at `offset`, or where the batch began that holds it.
         """
         position = self.position_of(offset)
+        offset = self.cut_offset(offset)
         growing = self.reopen_indexes()
         if position is not None:
-            _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
-            offset = min(offset, header.base_offset)
             self.log_file.truncate(position)
             self.size_bytes = position
             self.flushed_bytes = min(self.flushed_bytes, position)
@@ -338,6 +337,14 @@ class Segment:
             self.first_timestamp = None
         self._reload_timestamps(growing)
         return offset
+
+    def cut_offset(self, offset: int) -> int:
+        """Where the log ends when it is cut at `offset`: there, or where the batch begins that holds it."""
+        position = self.position_of(offset)
+        if position is None:
+            return offset
+        _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
+        return min(offset, header.base_offset)
 
     def reopen_indexes(self) -> GrowingIndexes:
         """The indexes in memory, read back where the segment was closed."""

@@ -2,9 +2,9 @@
 
 The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. The
 producers are taken from the newest snapshot at or below the new end and brought up to it from the batches after it.
-Before anything is appended again the cut must be synced and the recovery point's checkpoint, which may be above the new
-end, be written (`LogDirectories.truncate`): else a power failure could leave old batches behind new ones, or bytes that
-recovery does not look at.
+A cut is several changes on disk. So the recovery point's checkpoint is lowered first, and the cut is synced before
+anything is appended again (`LogDirectories.truncate` does both): else a power failure could leave a hole, old batches
+behind new ones, or bytes that recovery does not look at.
 """
 
 import logging
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
 log = logging.getLogger(__name__)
+
+
+def cut_offset(target: "Log", offset: int) -> int:
+    """Where the log will end when it is truncated to `offset`: there, or where the batch begins that holds it."""
+    place = target.segments.place_of(offset)
+    return offset if place < 0 or offset >= target.log_end_offset else target.segments[place].cut_offset(offset)
 
 
 def truncate(target: "Log", offset: int) -> bool:

@@ -10,8 +10,9 @@ from barnabas.protocol.records import Record, build_batch
 from barnabas.runtime.disk import Disk, SystemDisk
 from barnabas.storage.append import AppendInfo, AppendOrigin
 from barnabas.storage.creation import create_log
-from barnabas.storage.log import Log, LogPorts
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.open_files import OpenFiles
 from barnabas.storage.segment import Segment, SegmentFiles
 from tests.support.clock import ManualClock

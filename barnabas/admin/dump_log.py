@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from barnabas.admin.consume import show_time
-from barnabas.admin.failures import CommandFailed, report
+from barnabas.admin.failures import CommandFailed, explain, report
 from barnabas.admin.log_files import DamagedFile, Kind, Row, UnknownFile, kind_of, read_batches
 from barnabas.admin.options import output_option
 from barnabas.admin.output import Format, cell, dump_json, stream_table
@@ -72,6 +72,8 @@ def _checked(rows: Iterator[Row], path: str, damage: list[CommandFailed]) -> Ite
                 damage.append(CommandFailed(f"{where}: {row['problem']}"))
     except DamagedFile as error:
         damage.append(CommandFailed(f"{path}: {error}"))
+    except OSError as error:
+        damage.append(explain(error) or CommandFailed(str(error)))
 
 
 def _show(rows: Iterator[Row], kind: Kind, with_records: bool) -> None:

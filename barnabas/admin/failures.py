@@ -68,7 +68,6 @@ def _explain_client(error: Exception) -> CommandFailed | None:
 _HINTS: Final = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`barnabas topics list` shows the topics there are",
     "TOPIC_ALREADY_EXISTS": "`barnabas topics describe` shows it; --if-not-exists is content with it",
-    "INVALID_REPLICATION_FACTOR": "`barnabas status` shows how many brokers of a local cluster run",
     "INVALID_TOPIC_EXCEPTION": "names hold letters, digits, '.', '_' and '-', 249 at most",
     "OFFSET_OUT_OF_RANGE": "`barnabas topics describe --offsets` shows the offsets there are",
     "MESSAGE_TOO_LARGE": "max.message.bytes of the topic is the limit",

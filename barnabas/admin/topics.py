@@ -231,7 +231,8 @@ def _show_outcomes(outcomes: Outcomes, done: str, content: Mapping[ErrorCode, st
             rows.append({"topic": name, "outcome": done if error is None else content[error.error]})
         else:
             failures.append((name, error))
-    show_rows(rows, (Column("topic", "TOPIC"), Column("outcome", "OUTCOME")), output)
+    if rows or output is not Format.TABLE:
+        show_rows(rows, (Column("topic", "TOPIC"), Column("outcome", "OUTCOME")), output)
     explained = [explain(error) or CommandFailed(str(error)) for _, error in failures]
     for failure in explained[:-1]:
         report(str(failure), failure.hint)

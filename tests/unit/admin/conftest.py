@@ -69,6 +69,7 @@ def on_cluster(run: Run, served: SmallCluster) -> Run:
     """Run a command against the served cluster."""
 
     def call(*arguments: str, stdin: bytes = b"") -> Ran:
-        return run(*arguments, "--bootstrap-server", f"127.0.0.1:{served.ports[1]}", "--timeout", "3", stdin=stdin)
+        patience = () if "--timeout" in arguments else ("--timeout", "3")
+        return run(*arguments, "--bootstrap-server", f"127.0.0.1:{served.ports[1]}", *patience, stdin=stdin)
 
     return call

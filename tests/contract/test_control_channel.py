@@ -155,7 +155,7 @@ async def test_every_field_of_every_command_arrives(line: Line) -> None:
     channel = line.channel()
     for command in commands:
         channel.send(command)
-        await until(lambda command=command: command in line.handler.heard)
+        await until(lambda: command in line.handler.heard)  # noqa: B023
     assert line.handler.heard == commands
     await until(lambda: len(line.answers) == len(commands))
     assert [command for command, _ in line.answers] == commands
@@ -182,9 +182,10 @@ async def test_the_error_of_a_whole_command_comes_back(line: Line) -> None:
 
 async def test_order_is_kept(line: Line, seed: int) -> None:
     dice = random.Random(seed)
-    channel, sent = line.channel(), []
+    channel = line.channel()
+    sent: list[object] = []
     for number in range(300):
-        command = dice.choice([lead(number), stop(number)])
+        command: Command = lead(number) if dice.random() < 0.5 else stop(number)
         sent += command.partitions
         channel.send(command)
         if dice.random() < 0.3:

@@ -85,7 +85,7 @@ async def test_an_election_of_unknown_outcome_is_looked_up(
 
 async def stand_and_cut(zk: MemoryZooKeeper, candidate: Candidate, *, applied: bool) -> Term | None:
     """Cut the connection when the election is on its way to ZooKeeper."""
-    is_away = []
+    is_away: list[bool] = []
 
     def hand_over(ticket: object) -> None:
         original(ticket)  # type: ignore[arg-type]

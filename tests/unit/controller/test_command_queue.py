@@ -56,7 +56,7 @@ def queued(*commands: Command, limit: int = 2_000) -> CommandQueue:
 
 
 def test_commands_leave_in_the_order_in_which_they_came() -> None:
-    commands = [tell(), lead(0), tell(0), stop(1), lead(2)]
+    commands: list[Command] = [tell(), lead(0), tell(0), stop(1), lead(2)]
     queue = CommandQueue()
     for command in commands:
         queue.put(command)
@@ -89,7 +89,7 @@ def test_a_removal_of_the_log_is_not_lost() -> None:
 
 
 def test_the_old_log_is_removed_before_the_new_one_is_made() -> None:
-    commands = [stop(0, epoch=-2, delete=True), lead(0, is_new=True)]
+    commands: list[Command] = [stop(0, epoch=-2, delete=True), lead(0, is_new=True)]
     assert drained(queued(*commands)) == commands
 
 

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.office import Settings
 from controller.topics import MAX_REPLICATION_FACTOR
@@ -26,6 +26,11 @@ async def started(cluster: Cluster, *numbers: int) -> None:
     for number in numbers:
         await cluster.start_broker(number)
     await cluster.start_controller(numbers[0])
+
+
+def data(cluster: Cluster, path: str) -> bytes | None:
+    znode = cluster.zk.tree.get(path)
+    return None if znode is None else znode.data
 
 
 async def test_the_first_to_stand_is_controller_of_epoch_one(cluster: Cluster) -> None:
@@ -255,14 +260,12 @@ async def test_a_topic_in_deletion_does_not_grow(cluster: Cluster) -> None:
     await started(cluster, 1)
     await cluster.create("t", {0: [2]})
     await cluster.delete("t")
-    await until(
-        lambda: (
-            cluster.controllers[1]._driver is not None and "t" in cluster.controllers[1]._driver._core.state.deletions
-        )
-    )
+    driver = cluster.controllers[1]._driver
+    assert driver is not None
+    await until(lambda: "t" in driver._core.state.deletions)
     await cluster.grow("t", {1: [1]})
-    before = TopicAssignment({0: (2,)}).encode()
-    await until(lambda: cluster.zk.tree.get(paths.topic("t")).data == before)
+    before = TopicAssignment({0: (BrokerId(2),)}).encode()
+    await until(lambda: data(cluster, paths.topic("t")) == before)
     assert cluster.state("t", 1) is None
 
 
@@ -309,11 +312,9 @@ async def test_a_changed_endpoint_is_told_to_all(cluster: Cluster) -> None:
     session = cluster.brokers[2].session
     znode = await session.get(paths.broker(2))
     assert znode is not None
-    await session.write(
-        Set(paths.broker(2), znode.data.replace(b'"host-2"', b'"moved-2"').replace(b"//host-2:", b"//moved-2:"))
-    )
-    for broker in cluster.brokers.values():
-        await until(lambda broker=broker: [each.endpoints[0].host for each in broker.live] == ["host-1", "moved-2"])
+    await session.write(Set(paths.broker(2), znode.data.replace(b"//host-2:", b"//moved-2:")))
+    for broker in list(cluster.brokers.values()):
+        await until(lambda: [each.endpoints[0].host for each in broker.live] == ["host-1", "moved-2"])  # noqa: B023
 
 
 async def test_a_broker_whose_control_endpoint_moves_is_followed(cluster: Cluster) -> None:
@@ -337,6 +338,6 @@ async def test_junk_in_zookeeper_is_passed_over(cluster: Cluster) -> None:
     await cluster.tool.write(Create(f"{paths.BROKER_IDS}/seven", b""))
     await cluster.create("t", {0: [1]})
     await cluster.until_led("t", by=1)
-    await cluster.tool.write(Set(paths.topic("junk"), TopicAssignment({0: (1,)}).encode()))
+    await cluster.tool.write(Set(paths.topic("junk"), TopicAssignment({0: (BrokerId(1),)}).encode()))
     await cluster.create("u", {0: [1]})
     await cluster.until_led("junk", by=1)

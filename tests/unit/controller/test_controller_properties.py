@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from zk_schema import paths
 from zk_schema.ops import NodeExists
 from zk_schema.payloads import TopicAssignment
 
+Step = tuple[Any, ...]
 Led = dict[TopicPartition, tuple[int, int, tuple[int, ...]]]
 """Leader, leader epoch and in-sync set of each partition."""
 
@@ -32,11 +34,11 @@ STEP = st.one_of(
 
 @given(script=st.lists(STEP, max_size=25), everybody_returns=st.booleans())
 @settings(max_examples=150)
-def test_the_cluster_converges(script: list[tuple[object, ...]], *, everybody_returns: bool) -> None:
+def test_the_cluster_converges(script: list[Step], *, everybody_returns: bool) -> None:
     asyncio.run(play(script, everybody_returns=everybody_returns))
 
 
-async def play(script: list[tuple[object, ...]], *, everybody_returns: bool) -> None:
+async def play(script: list[Step], *, everybody_returns: bool) -> None:
     cluster = Cluster()
     await cluster.open()
     await start(cluster, 1)

@@ -29,6 +29,7 @@ from controller.events import (
     Stimulus,
     TopicNamesRead,
     Unknown,
+    WriteReply,
 )
 from controller.office import Settings
 from controller.state import Assignment, Leadership, PartitionPhase, RegisteredBroker, StateRead, Term, TopicRead
@@ -64,8 +65,8 @@ class Office:
         self.core = Core(TERM, settings or Settings(max_replication_factor=3))
         self.batches: list[list[Action]] = []
 
-    def handle(self, event: Stimulus, *replies: Reply | tuple[Reply, ...]) -> list[Action]:
-        """All actions; `replies` go to the batches that ask, the rest is confirmed."""
+    def handle(self, event: Stimulus, *replies: WriteReply | StateRead | None) -> list[Action]:
+        """All actions; each of `replies` answers all questions of a batch that asks, and the rest goes well."""
         script = list(replies)
         batch = self.core.handle(event, 0)
         self.batches = [batch]
@@ -73,8 +74,7 @@ class Office:
             questions = [each for each in batch if isinstance(each, Write | ReadState | ReadTree)]
             answers: tuple[Reply, ...] = tuple(map(well, questions))
             if questions and script:
-                given = script.pop(0)
-                answers = given if isinstance(given, tuple) else (given,) * len(questions)
+                answers = (script.pop(0),) * len(questions)
             batch = self.core.handle(Settled(answers), 0)
             self.batches.append(batch)
         return [action for batch in self.batches for action in batch]
@@ -171,7 +171,7 @@ def test_a_state_that_is_there_already_is_taken_over() -> None:
 def test_who_never_gets_through_gives_up_and_says_so() -> None:
     office = Office()
     office.take_over(1)
-    turns: list[Reply] = []
+    turns: list[WriteReply | StateRead | None] = []
     for _ in range(20):
         turns += [Unknown(), None]
     actions = office.handle(TopicNamesRead(frozenset({"t"}), {"t": topic([1])}), *turns)

@@ -1,8 +1,8 @@
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from controller.commands import CommandResult, LeaderAndIsr, StopReplica, TopicPartition, UpdateMetadata
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from controller.commands import CommandResult, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.fencing import decide_fence
 
 

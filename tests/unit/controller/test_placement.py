@@ -102,7 +102,7 @@ def test_placement_is_even_and_never_doubles(
     racks = "".join("abcd"[each % rack_count] for each in range(count)) if rack_count else ""
     dice = random.Random(seed)
     assignment = place(brokers(count, racks), partitions=partitions, replication_factor=factor, random=dice)
-    leaders = [replicas[0] for replicas in assignment.values()]
+    leaders = [int(replicas[0]) for replicas in assignment.values()]
     assert all(len(set(replicas)) == factor for replicas in assignment.values())
     assert max(map(leaders.count, range(count))) - min(map(leaders.count, range(count))) <= 1
     if racks:

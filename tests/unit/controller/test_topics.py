@@ -109,7 +109,7 @@ def test_a_crooked_assignment_is_refused(manual: dict[int, list[int]]) -> None:
 
 def test_more_replicas_than_can_act_are_refused_by_name() -> None:
     assert MAX_REPLICATION_FACTOR == 1
-    limit = {"max_replication_factor": MAX_REPLICATION_FACTOR}
+    limit: dict[str, Any] = {"max_replication_factor": MAX_REPLICATION_FACTOR}
     refused(ErrorCode.INVALID_REPLICATION_FACTOR, replication_factor=2, names="not supported", **limit)
     refused(ErrorCode.INVALID_REPLICATION_FACTOR, manual={0: [1, 2]}, names="not supported", **limit)
     assert created(manual={0: [2]}, **limit) == {0: [2]}

@@ -9,13 +9,13 @@ core must not be used again.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller import brokers, deletion
 from controller.actions import Action, Report, StepDown
-from controller.commands import LeaderAndIsr, StopReplica
+from controller.commands import CommandResult, LeaderAndIsr, StopReplica
 from controller.events import (
     BrokersRead,
     ClusterRead,
@@ -33,6 +33,9 @@ from controller.office import LeaveOffice, Office, Procedure, Settings, batches
 from controller.partitions import check_state, settle
 from controller.state import ClusterState, StateRead, Term, TopicRead
 from controller.topic_znodes import acceptable, on_names, on_znode
+
+# A broker that knows the leader epoch already changes nothing and says so; after a takeover that is the rule.
+_EXPECTED: Final = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
 class Core:
@@ -175,23 +178,24 @@ def on_answer(office: Office, event: CommandAnswered) -> Procedure[None]:
     if event.result.error_code is ErrorCode.STALE_BROKER_EPOCH:
         yield [Report(f"broker {event.broker} registered anew, which is not known here yet")]
         return
+    if event.result.error_code is not ErrorCode.NONE:
+        told = f"broker {event.broker} refused {type(event.command).__name__}: {event.result.error_code.name}"
+        yield [Report(told, severe=True)]
     if isinstance(event.command, StopReplica):
         yield from deletion.on_answer(office, event.broker, event.command, event.result)
     elif isinstance(event.command, LeaderAndIsr):
-        yield from _on_failed_replicas(office, event.broker, event.command, event)
+        yield from _on_partition_errors(office, event.broker, event.result)
 
 
-def _on_failed_replicas(
-    office: Office, broker: BrokerId, command: LeaderAndIsr, event: CommandAnswered
-) -> Procedure[None]:
+def _on_partition_errors(office: Office, broker: BrokerId, result: CommandResult) -> Procedure[None]:
     """A replica whose log directory is offline is as good as gone, until its broker starts anew."""
-    failed = [
-        entry.topic_partition
-        for entry in command.partitions
-        if event.result.of(entry.topic_partition) is ErrorCode.KAFKA_STORAGE_ERROR
-        and office.state.partition(entry.topic_partition) is not None
-        and office.state.is_replica_live(entry.topic_partition, broker)
-    ]
+    failed = []
+    for at, error in result.partition_errors.items():
+        if error is ErrorCode.KAFKA_STORAGE_ERROR:
+            if office.state.partition(at) is not None and office.state.is_replica_live(at, broker):
+                failed.append(at)
+        elif error not in _EXPECTED:
+            yield [Report(f"broker {broker} did not take {at}: {error.name}", severe=True)]
     if not failed:
         return
     yield [Report(f"broker {broker} has no disk for {', '.join(map(str, failed))}", severe=True)]

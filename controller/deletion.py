@@ -144,4 +144,4 @@ def _removals(office: Office, name: str, *, existing: Sequence[str], roots: Sequ
     below = [path for path in reversed(existing) if path not in roots]
     last = [path for path in roots if path in existing]
     groups = [*batches(below, BATCH_PARTITIONS), last] if last else [*batches(below, BATCH_PARTITIONS)]
-    return [office.fenced(*map(Delete, group), reason=f"topic {name} is deleted") for group in groups]
+    return [office.fenced(*map(Delete, group), reason=f"{name}: {len(group)} znodes go") for group in groups]

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from controller.actions import Action, Connect, Disconnect, ReadState, ReadTree, Send, StepDown, Write
+from controller.actions import Action, Connect, Disconnect, ReadState, ReadTree, Report, Send, StepDown, Write
 from controller.commands import (
     CommandResult,
     LeaderAndIsr,
@@ -210,6 +210,21 @@ def test_an_answer_that_the_broker_registered_anew_changes_nothing() -> None:
     actions = office.handle(CommandAnswered(BrokerId(1), BrokerEpoch(100), command, stale))
     assert not writes(actions)
     assert office.core.state.topics["t"].partitions[0].phase is PartitionPhase.ONLINE
+
+
+def test_what_a_broker_did_not_take_is_reported() -> None:
+    office = Office()
+    office.take_over(1, topics={"t": topic([1])}, states={AT: led(1, 4, [1])})
+    command = LeaderAndIsr(BrokerId(1), TERM.epoch, BrokerEpoch(100), [])
+
+    def reported(result: CommandResult) -> str:
+        answered = CommandAnswered(BrokerId(1), BrokerEpoch(100), command, result)
+        return "; ".join(each.message for each in office.handle(answered) if isinstance(each, Report) and each.severe)
+
+    assert reported(CommandResult(partition_errors={AT: ErrorCode.STALE_CONTROLLER_EPOCH})) == ""
+    strange = CommandResult(partition_errors={AT: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    assert reported(strange) == "broker 1 did not take t-0: UNKNOWN_TOPIC_OR_PARTITION"
+    assert "refused LeaderAndIsr" in reported(CommandResult(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def test_a_reconnection_finds_what_was_written_unseen() -> None:

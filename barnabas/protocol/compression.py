@@ -177,10 +177,10 @@ def _unsnappy_block(view: memoryview, max_bytes: int) -> bytes:
     """One raw block. Its first bytes announce its size, which is judged before it is allocated."""
     try:
         size = cramjam.snappy.decompress_raw_len(view)
-        if size > max_bytes:
-            raise DecompressionBomb(f"{len(view)} bytes of snappy announce {size} bytes, {max_bytes} are allowed")
         if size > len(view) * _SNAPPY_GREATEST_RATIO:
             raise CorruptData(f"{len(view)} bytes of snappy cannot hold the {size} bytes they announce")
+        if size > max_bytes:
+            raise DecompressionBomb(f"{len(view)} bytes of snappy announce {size} bytes, {max_bytes} are allowed")
         return bytes(cramjam.snappy.decompress_raw(view))
     except cramjam.DecompressionError as error:
         raise CorruptData(f"the snappy data is corrupt: {error}") from None

@@ -7,7 +7,8 @@ append of the log may begin: the log asserts it.
 
 A client's batch of more than 16 KB is judged by its header and checksum, unless the topic's settings need its records:
 a compacted topic refuses records without a key, a finite message.timestamp.difference.max.ms looks at each timestamp.
-Smaller batches are always walked.
+Smaller batches are always walked, as far as 128 KB of their content: a compressed one may hold any amount, and the
+event loop waits meanwhile.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from barnabas.protocol.batch import (
     patch_log_append_time,
     read_header,
 )
+from barnabas.protocol.compression import DecompressionBomb
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.records import RecordsSummary, iterate_records, validate_records
 from barnabas.runtime.disk import File
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
 WALKED_BATCH_BYTES: Final = 16 * 1024
+WALKED_INFLATED_BYTES: Final = 128 * 1024
 _CRC_COVERS_FROM: Final = 21
 _LISTED_ERRORS: Final = 1000
 
@@ -342,15 +345,13 @@ def _check_client_batch(
         raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, message, errors)
     create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
     checks_timestamps = create_time and config.message_timestamp_difference_max_ms < MAX_INT64
-    if (
-        len(records) > WALKED_BATCH_BYTES
-        and config.record_validation is RecordValidation.HEADER
-        and not config.compact
-        and not checks_timestamps
-    ):
+    needs_all = config.record_validation is RecordValidation.FULL or config.compact or checks_timestamps
+    if not needs_all and len(records) > WALKED_BATCH_BYTES:
         _check_codec(header)
         return header.max_timestamp
-    summary = _walk(records, header, config)
+    summary = _walk(records, header, config, needs_all=needs_all)
+    if summary is None:
+        return header.max_timestamp
     if summary.keyless:
         message = "a compacted topic takes no record without a key"
         errors = [RecordError(index, message) for index in summary.keyless]
@@ -368,11 +369,17 @@ def _check_codec(header: BatchHeader) -> None:
         raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
 
 
-def _walk(records: memoryview, header: BatchHeader, config: LogConfig) -> RecordsSummary:
+def _walk(records: memoryview, header: BatchHeader, config: LogConfig, *, needs_all: bool) -> RecordsSummary | None:
+    """What the records say; None when all that was looked at is right and there is more, which need not be."""
+    max_bytes = config.max_decompressed_bytes if needs_all else WALKED_INFLATED_BYTES
     try:
-        return validate_records(records, 0, header, config.max_decompressed_bytes, require_keys=config.compact)
+        return validate_records(records, 0, header, max_bytes, require_keys=config.compact)
     except UnsupportedCodec as error:
         raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+    except DecompressionBomb as error:
+        if not needs_all:
+            return None
+        raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
     except CorruptBatch as error:
         raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
 

@@ -5,9 +5,10 @@ once, so that an append meanwhile cannot move the end of what it hands out (KAFK
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.batch import BatchHeader, CorruptBatch
+from barnabas.protocol.compression import DecompressionBomb
 from barnabas.protocol.records import iterate_records
 from barnabas.runtime.disk import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
@@ -17,6 +18,8 @@ from barnabas.storage.txn_index import AbortedTxn, search_aborted
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
+
+_LOOKUP_INFLATED_BYTES: Final = 32 * 1024 * 1024
 
 
 class OffsetOutOfRange(Exception):
@@ -129,7 +132,7 @@ def find_aborted(log: "Log", *, start: int, upper: int) -> list[AbortedTxn]:
 def find_timestamp(log: "Log", timestamp: int) -> TimestampedOffset | None:
     """The first record at or after the log's start whose timestamp is at least `timestamp` (KIP-79).
 
-    Batches are inflated within the topic's ceiling. Raises CorruptSegment and OSError.
+    Of a batch that inflates to more than 32 MB the first offset is given. Raises CorruptSegment and OSError.
     """
     for segment in log.segments:
         # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all.
@@ -150,9 +153,13 @@ def _find_in_batch(
 ) -> TimestampedOffset | None:
     batch = segment.log_file.pread(header.size_bytes, position)
     try:
-        for record in iterate_records(batch, 0, header, log.config.max_decompressed_bytes):
+        for record in iterate_records(batch, 0, header, _LOOKUP_INFLATED_BYTES):
             if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
                 return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+    except DecompressionBomb:
+        # Too much to look through: a reader that begins with the batch finds the record.
+        first_offset = max(header.base_offset, log.log_start_offset)
+        return TimestampedOffset(first_offset, header.max_timestamp, header.leader_epoch)
     except CorruptBatch as error:
         raise CorruptSegment(f"{segment.path(LOG_SUFFIX)}: the batch at byte {position}: {error}") from error
     return None

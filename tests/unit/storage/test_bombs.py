@@ -1,0 +1,58 @@
+"""Small batches that inflate to very much cost an append and a lookup little, whatever the codec."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from barnabas.protocol.batch import Codec, read_header
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.storage.append import AppendRejected
+from barnabas.storage.log import Log
+from barnabas.storage.log_config import LogConfig
+from tests.support.bombs import MEBIBYTE, bomb_of_one_record, bombs
+from tests.unit.storage.logs import NOW, append, batch, make_log
+
+LITTLE_BYTES = MEBIBYTE
+
+
+def outcome(log: Log, data: bytes) -> ErrorCode:
+    try:
+        append(log, memoryview(bytearray(data)))
+    except AppendRejected as rejected:
+        return rejected.error
+    return ErrorCode.NONE
+
+
+def test_no_bomb_makes_an_append_hold_much(tmp_path: Path) -> None:
+    log = make_log(str(tmp_path))
+    for bomb in bombs():
+        tracemalloc.start()
+        assert outcome(log, bomb) in (ErrorCode.NONE, ErrorCode.INVALID_RECORD)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak_bytes < LITTLE_BYTES, f"{read_header(bomb).codec.name} of {len(bomb)} bytes took {peak_bytes}"
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_small_batch_of_much_is_judged_by_its_beginning(tmp_path: Path, codec: Codec) -> None:
+    log = make_log(str(tmp_path))
+    bomb = bytearray(bomb_of_one_record(codec, 3 * MEBIBYTE))
+    assert append(log, memoryview(bomb)).first_offset == 0
+    assert append(log, batch(b"what follows")).first_offset == 1
+
+
+def test_a_compacted_topic_still_looks_at_every_record(tmp_path: Path) -> None:
+    log = make_log(str(tmp_path), LogConfig(compact=True))
+    with pytest.raises(AppendRejected) as rejected:
+        append(log, memoryview(bytearray(bomb_of_one_record(Codec.GZIP, 3 * MEBIBYTE))))
+    assert [error.batch_index for error in rejected.value.record_errors] == [0]
+
+
+def test_a_lookup_by_time_gives_the_start_of_a_batch_that_is_too_much(tmp_path: Path) -> None:
+    log = make_log(str(tmp_path))
+    append(log, batch(b"one", b"two", timestamp=NOW - 10))
+    append(log, memoryview(bytearray(bomb_of_one_record(Codec.ZSTD, 64 * MEBIBYTE))))
+    found = log.offset_for_timestamp(NOW)
+    assert found is not None
+    assert (found.offset, found.timestamp) == (2, NOW)

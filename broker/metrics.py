@@ -26,6 +26,7 @@ Source = Callable[[], Iterable[Metric]]
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _WINDOW_MS: Final = 300_000
 _BUCKETS: Final = 160
+_LATE_US: Final = 50_000
 _GREATEST_US: Final = (1 << 41) - 1
 
 
@@ -186,6 +187,7 @@ class BrokerMetrics(Collector):
         self._topics: dict[str, TopicTraffic] = {}
         self._gone_topics = TopicTraffic()
         self._loop_lag = TimeHistogram()
+        self._late_turns = 0
         self._refused_connections = 0
         self._sources: list[Source] = []
         self._window_began_ms = clock.monotonic_ms()
@@ -243,6 +245,8 @@ class BrokerMetrics(Collector):
     def observe_loop_lag(self, lag_us: int) -> None:
         """The event loop came so much later than it should have."""
         self._loop_lag.add(lag_us)
+        if lag_us > _LATE_US:
+            self._late_turns += 1
 
     @property
     def greatest_loop_lag_us(self) -> int:
@@ -265,6 +269,9 @@ class BrokerMetrics(Collector):
         yield from self._request_families()
         yield from self._traffic_families()
         yield _summary("barnabas_event_loop_lag_ms", "How late the event loop was", {}, self._loop_lag)
+        yield CounterMetricFamily(
+            "barnabas_event_loop_late", "Times that the event loop was more than 50 ms late", self._late_turns
+        )
         yield CounterMetricFamily(
             "barnabas_refused_connections", "Connections ended for what the peer sent", self._refused_connections
         )

@@ -120,6 +120,9 @@ def test_loop_lag_is_kept() -> None:
     metrics.observe_loop_lag(7)
     assert metrics.greatest_loop_lag_us == 50_000
     assert shown(metrics)["barnabas_event_loop_lag_ms_count"] == 2
+    assert shown(metrics)["barnabas_event_loop_late_total"] == 0
+    metrics.observe_loop_lag(50_001)
+    assert shown(metrics)["barnabas_event_loop_late_total"] == 1
 
 
 async def ask(port: int, request: bytes) -> bytes:

@@ -1,0 +1,220 @@
+"""Idempotence and transactions: what a producer may write, and what is remembered of it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
+from barnabas.storage.producer_state import (
+    MAX_SEQUENCE,
+    BatchMetadata,
+    EndTxn,
+    ProducerEntry,
+    ProducerRejection,
+    ProducerState,
+)
+
+PRODUCER = 7
+
+
+def header(first, count=1, *, epoch=0, transactional=False, timestamp=100, producer=PRODUCER):
+    return BatchHeader(
+        base_offset=0,
+        length=100,
+        leader_epoch=0,
+        magic=2,
+        crc=0,
+        attributes=0x10 if transactional else 0,
+        last_offset_delta=count - 1,
+        first_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=first,
+        record_count=count,
+    )
+
+
+def appended(*headers, state=None):
+    state = state or ProducerState()
+    for one in headers:
+        assert state.check_batch(one) is None
+        state.apply_batch(one, base_offset=state.end_offset)
+        state.end_offset += one.record_count
+    return state
+
+
+def rejection(state, one):
+    with pytest.raises(ProducerRejection) as raised:
+        state.check_batch(one)
+    return raised.value.error
+
+
+def test_sequences_continue_and_a_gap_or_a_step_back_is_refused():
+    state = appended(header(0, 3), header(3))
+    assert state.check_batch(header(4)) is None
+    assert rejection(state, header(5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(state, header(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_last_five_batches_are_recognised_as_duplicates():
+    state = appended(*[header(number * 2, 2) for number in range(7)])
+    for number in range(2, 7):
+        duplicate = state.check_batch(header(number * 2, 2))
+        assert (duplicate.first_offset, duplicate.last_offset) == (number * 2, number * 2 + 1)
+        assert duplicate.first_sequence == number * 2
+    assert rejection(state, header(2, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(state, header(12, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "another span is no duplicate"
+
+
+def test_a_sequence_wraps_from_the_greatest_to_zero():
+    state = appended(header(MAX_SEQUENCE - 1, 2))
+    assert state.check_batch(header(0)) is None
+    wrapping = appended(header(MAX_SEQUENCE - 1), header(MAX_SEQUENCE, 3))
+    assert wrapping.get(PRODUCER).last_sequence == 1
+    assert wrapping.check_batch(header(2)) is None
+    assert wrapping.check_batch(header(MAX_SEQUENCE, 3)).first_sequence == MAX_SEQUENCE
+    assert rejection(wrapping, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_start_anywhere():
+    assert ProducerState().check_batch(header(55, epoch=9)) is None
+
+
+def test_a_new_epoch_starts_at_zero_and_forgets_the_old_batches():
+    state = appended(header(0, 5))
+    assert rejection(state, header(5, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(header(0, 5, epoch=1), state=state)
+    assert rejection(state, header(0, 5, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert len(state.get(PRODUCER).batches) == 1
+
+
+def test_checking_changes_nothing():
+    state = appended(header(0))
+    before = encode_snapshot(state)
+    state.check_batch(header(1))
+    rejection(state, header(9))
+    state.check_batch(header(0))
+    assert encode_snapshot(state) == before
+
+
+def test_what_a_leader_accepted_is_applied_whatever_it_says():
+    state = appended(header(0, epoch=3))
+    state.apply_batch(header(40, epoch=1), base_offset=1)
+    assert (state.get(PRODUCER).epoch, state.get(PRODUCER).last_sequence) == (1, 40)
+
+
+def test_a_transaction_is_unstable_until_the_high_watermark_has_passed_its_marker():
+    state = appended(header(0, 4, transactional=True))
+    assert state.first_unstable_offset == 0
+    done = state.apply_marker(header(-1), EndTxn(commit=False, coordinator_epoch=3), offset=4, timestamp=100)
+    assert (done.first_offset, done.last_offset, done.aborted) == (0, 4, True)
+    assert state.last_stable_offset_after(done) == 5
+    assert state.first_undecided_offset is None
+    state.apply_high_watermark(4)
+    assert state.first_unstable_offset == 0
+    state.apply_high_watermark(5)
+    assert state.first_unstable_offset is None
+
+
+def test_the_earliest_open_transaction_bounds_the_others():
+    state = appended(header(0, 2, transactional=True), header(0, 2, transactional=True, producer=8))
+    done = state.apply_marker(header(-1, producer=8), EndTxn(True, 0), offset=4, timestamp=100)
+    assert state.last_stable_offset_after(done) == 0
+    assert (state.first_unstable_offset, state.first_undecided_offset) == (0, 0)
+
+
+def test_a_batch_outside_of_the_open_transaction_is_refused():
+    state = appended(header(0, transactional=True))
+    assert rejection(state, header(1)) is ErrorCode.INVALID_TXN_STATE
+    assert state.check_batch(header(1, transactional=True)) is None
+
+
+def test_a_stale_marker_is_refused():
+    state = appended(header(0, epoch=2, transactional=True))
+    state.apply_marker(header(-1, epoch=2), EndTxn(True, 5), offset=1, timestamp=0)
+    for marker, epoch, error in (
+        (EndTxn(True, 5), 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (EndTxn(True, 4), 2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ):
+        with pytest.raises(ProducerRejection) as raised:
+            state.check_marker(header(-1, epoch=epoch), marker)
+        assert raised.value.error is error
+    state.check_marker(header(-1, epoch=3), EndTxn(False, 5))
+
+
+def test_a_marker_of_a_higher_epoch_resets_the_sequence():
+    state = appended(header(0, 3, transactional=True))
+    state.apply_marker(header(-1, epoch=1), EndTxn(False, 0), offset=3, timestamp=0)
+    assert state.check_batch(header(0, epoch=1)) is None
+    assert rejection(state, header(3, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_coordinators_batch_needs_an_epoch_but_no_sequence():
+    state = appended(header(0, epoch=2, transactional=True))
+    state.check_coordinator_batch(header(-1, epoch=2, transactional=True))
+    with pytest.raises(ProducerRejection):
+        state.check_coordinator_batch(header(-1, epoch=1, transactional=True))
+    with pytest.raises(ProducerRejection):
+        state.check_coordinator_batch(header(-1, epoch=2))
+
+
+def test_idle_producers_expire_but_not_those_with_an_open_transaction():
+    state = appended(header(0, timestamp=100), header(0, timestamp=100, transactional=True, producer=8))
+    assert state.remove_expired(now_ms=1099, expiration_ms=1000) == 0
+    assert state.remove_expired(now_ms=1100, expiration_ms=1000) == 1
+    assert [entry.producer_id for entry in state] == [8]
+
+
+def test_a_snapshot_is_kafkas_bytes():
+    entry = ProducerEntry(1, 2, 3, 4, -1, [BatchMetadata(5, 6, 0, 4)])
+    data = encode_snapshot([entry])
+    assert data.hex() == (
+        "0001" + data[2:6].hex() + "00000001" + "0000000000000001" + "0002" + "00000005" + "0000000000000006"
+        "00000000" + "0000000000000004" + "00000003" + "ffffffffffffffff"
+    )
+    assert decode_snapshot(data) == [entry]
+
+
+def test_a_snapshot_keeps_the_last_batch_and_the_open_transaction():
+    state = appended(header(0, 2, transactional=True), header(2, transactional=True))
+    restored = ProducerState(decode_snapshot(encode_snapshot(state)), end_offset=3)
+    assert restored.first_unstable_offset == 0
+    assert restored.check_batch(header(3, transactional=True)) is None
+    assert restored.check_batch(header(2, transactional=True)).last_offset == 2
+
+
+@given(st.binary(max_size=120))
+def test_no_garbage_is_taken_for_a_snapshot(data):
+    with pytest.raises(CorruptSnapshot):
+        decode_snapshot(data)
+
+
+@given(st.data())
+def test_no_changed_bit_of_a_snapshot_is_overlooked(data):
+    snapshot = bytearray(encode_snapshot(appended(header(0, 2), header(0, producer=8))))
+    place = data.draw(st.integers(0, len(snapshot) * 8 - 1))
+    snapshot[place // 8] ^= 1 << place % 8
+    with pytest.raises(CorruptSnapshot):
+        decode_snapshot(bytes(snapshot))
+
+
+@given(
+    st.lists(
+        st.builds(
+            ProducerEntry,
+            st.integers(0, 2**63 - 1),
+            st.integers(-1, 2**15 - 1),
+            st.integers(-1, 2**31 - 1),
+            st.integers(-1, 2**63 - 1),
+            st.integers(-1, 2**63 - 1),
+            st.just([]),
+        )
+    )
+)
+def test_snapshots_survive_a_round_trip(entries):
+    assert decode_snapshot(encode_snapshot(entries)) == [replace(entry) for entry in entries]

@@ -142,8 +142,9 @@ def test_checkpoints(run: Run, tmp_path: Path) -> None:
     documents = json.loads(run("dump-log", str(epochs), str(points), "-o", "json").out)
     assert documents[0]["entries"] == [{"epoch": 0, "start_offset": 0}, {"epoch": 3, "start_offset": 55}]
     assert documents[1]["entries"] == [{"topic": "42", "partition": 0, "offset": 17}]
-    epochs.write_text("0\n2\n0 0\n")
-    assert run("dump-log", str(epochs)).status == 1
+    for damaged in ("0\n2\n0 0\n", "0\n1\n0 0 0\n", "1\n0\n", ""):
+        epochs.write_text(damaged)
+        assert run("dump-log", str(epochs)).status == 1
 
 
 def test_files_that_wait_for_their_removal_are_read(run: Run, segment: Path) -> None:

@@ -1,5 +1,7 @@
 """The grammar of `--offset`."""
 
+from time import tzset
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,16 @@ def test_the_grammar(text: str, since: Bound, until: Bound | None) -> None:
 def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     with pytest.raises(OffsetSyntax):
         parse_offset_spec(text, now_ms=NOW_MS)
+
+
+def test_days_are_utc_wherever_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    tzset()
+    try:
+        assert parse_time("2026-11-21", now_ms=NOW_MS) == 1_795_219_200_000
+    finally:
+        monkeypatch.undo()
+        tzset()
 
 
 @given(st.text(alphabet="0123456789:+-@TZstarendhmsd.", max_size=25))

@@ -14,6 +14,7 @@ from barnabas.client.partitioner import partition_of_key
 from barnabas.protocol.batch import Codec, read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.metadata import MetadataResponse
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.records import Record, build_batch
 from tests.unit.admin.conftest import Run
@@ -55,7 +56,9 @@ def test_files_are_read_in_order(served: SmallCluster, on_cluster: Run, tmp_path
     assert on_cluster("produce", "t", str(tmp_path / "a"), "-", str(tmp_path / "b"), stdin=b"mid\n").status == 0
     assert [record.value for record in records(served)] == [b"1", b"2", b"mid", b"3"]
     assert on_cluster("produce", "t", "-i", "files", str(tmp_path / "a")).status == 0
-    assert records(served)[-1].value == b"1\n2\n"
+    (tmp_path / "empty").touch()
+    assert on_cluster("produce", "t", "-i", "files", str(tmp_path / "empty")).status == 0
+    assert [record.value for record in records(served)][-2:] == [b"1\n2\n", b""]
 
 
 def test_keys_headers_nulls_and_times(served: SmallCluster, on_cluster: Run) -> None:
@@ -125,6 +128,26 @@ def test_json_lines_may_be_short(served: SmallCluster, on_cluster: Run) -> None:
         (b"5", b"x"),
         (None, None),
     ]
+
+
+def test_the_partition_of_a_json_line_counts_only_where_it_is_asked_for(served: SmallCluster, on_cluster: Run) -> None:
+    served.add_topic("t")
+    line = b'{"value": "x", "partition": 7}'
+    assert on_cluster("produce", "t", "-i", "jsonl", stdin=line).status == 0
+    ran = on_cluster("produce", "t", "-i", "jsonl", "--keep-partitions", stdin=line)
+    assert (ran.status, "no partition 7" in ran.err, len(records(served))) == (1, True, 1)
+
+
+def test_a_topic_that_was_created_a_moment_ago_is_looked_for_twice(served: SmallCluster, on_cluster: Run) -> None:
+    def create_after_first(asked: Asked) -> MetadataResponse | None:
+        if asked.key is not ApiKey.METADATA or served.configs:
+            return None
+        answer = served._metadata(asked)
+        served.add_topic("t")
+        return answer
+
+    served.on_request = create_after_first
+    assert on_cluster("produce", "t", stdin=b"1\n").status == 0
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,13 @@ def test_deleting_what_is_missing(served: SmallCluster, on_cluster: Run) -> None
     assert (content.status, content.lines[1]) == (0, "missing  not there")
 
 
+def test_every_failure_is_told(on_cluster: Run) -> None:
+    ran = on_cluster("topics", "delete", "first", "second", "-y")
+    assert (ran.status, ran.out) == (3, b"")
+    assert "topic first" in ran.err
+    assert "topic second" in ran.err
+
+
 def test_partitions_are_added(served: SmallCluster, on_cluster: Run) -> None:
     served.add_topic("words", 2)
     assert on_cluster("topics", "add-partitions", "words", "--by", "2").lines[1] == "words  extended"

@@ -10,8 +10,8 @@ ARGS ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
-QUICK_TIERS := $(wildcard tests/unit tests/contract)
-SLOW_TIERS := $(wildcard tests/compatibility tests/differential tests/failover)
+QUICK_TIERS := tests/unit tests/contract
+SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status test soak check bench sim lock clean
@@ -71,7 +71,7 @@ test: .venv/.stamp-local .venv/.stamp-test
 
 soak: .venv/.stamp-local .venv/.stamp-test
 	@rm -rf .reports/soak; mkdir -p .reports/soak; failed=; \
-	BARNABAS_SOAK_MINUTES=$(MINUTES) $(PYTEST) $(ARGS) -o timeout=$$(( $(MINUTES) * 60 + 600 )) --junitxml=.reports/soak/failover.xml tests/failover || failed=1; \
+	BARNABAS_SOAK_MINUTES=$(MINUTES) $(PYTEST) $(ARGS) -o timeout=$$(( $(MINUTES) * 60 + 600 )) --junitxml=.reports/soak/faults.xml tests/failover tests/hostile || failed=1; \
 	$(TALLY) .reports/soak || failed=1; \
 	test -z "$$failed"
 

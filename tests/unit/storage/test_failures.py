@@ -1,0 +1,243 @@
+"""A disk that fails: the directory is lost for good, nothing else is, and nothing is acknowledged after it."""
+
+import asyncio
+import errno
+
+import pytest
+
+from barnabas.protocol.ids import BrokerId, TopicPartition
+from barnabas.runtime.offload import SystemOffload
+from barnabas.storage.append import AppendOrigin
+from barnabas.storage.directory import SLOW_WRITE_US
+from barnabas.storage.directory_loading import StorageStartError
+from barnabas.storage.log import LogOffline
+from barnabas.storage.log_config import LogConfig
+from tests.support.crash_disk import CrashDisk
+from tests.unit.storage.logs import NOW, append, batch, read_bytes
+from tests.unit.storage.stores import make_store, open_store
+
+IN_A, IN_B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+async def two_directories(config=None):
+    disk = CrashDisk()
+    store = await open_store("/a", "/b", disk=disk, config=config)
+    for topic_partition in (IN_A, IN_B):
+        append(store.directories.create_log(topic_partition), batch(b"before"))
+    return store, disk
+
+
+def prepare(log, data=None):
+    return log.prepare_append(data or batch(b"x"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW)
+
+
+def check_only_a_is_lost(store, disk):
+    a, b = store.directories.directories
+    assert (a.is_offline, b.is_offline) == (True, False)
+    assert store.failures == ["/a"]
+    assert store.directories.offline_directories() == ["/a"]
+    disk.heal()
+    lost = store.directories.log(IN_A)
+    end = lost.log_end_offset
+    for refused in (lambda: append(lost, batch(b"after")), lambda: read_bytes(lost, 0)):
+        with pytest.raises(LogOffline):
+            refused()
+    assert lost.log_end_offset == end
+    append(store.directories.log(IN_B), batch(b"after"))
+    with pytest.raises(LogOffline):
+        store.directories.create_log(TopicPartition("t", 2), is_new=False)
+    made = store.directories.create_log(TopicPartition("t", 2))
+    assert store.directories.directory_of(made.topic_partition).path == "/b"
+    with pytest.raises(LogOffline):
+        store.directories.delete_log(IN_A)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+async def test_a_failed_write_takes_its_directory_offline(error):
+    store, disk = await two_directories()
+    disk.fail("pwrite", "/a/", error=error, times=1)
+    prepared = prepare(store.directories.log(IN_A))
+    with pytest.raises(LogOffline):
+        store.directories.directories[0].try_write_inline(prepared)
+    with pytest.raises(LogOffline):
+        store.directories.log(IN_A).publish(prepared)
+    check_only_a_is_lost(store, disk)
+
+
+async def test_a_full_disk_leaves_a_torn_batch_that_the_next_start_cuts():
+    store, disk = await two_directories()
+    disk.capacity_bytes = sum(disk.size(f"/{name}") for name in ("a/.lock",)) + 450
+    log = store.directories.log(IN_A)
+    with pytest.raises(LogOffline):
+        store.directories.directories[0].try_write_inline(prepare(log, batch(b"x" * 1000)))
+    check_only_a_is_lost(store, disk)
+    assert disk.size("/a/t-0/00000000000000000000.log") > log.size_bytes
+    disk.kill()
+    disk.restart()
+    store = await open_store("/a", "/b", disk=disk)
+    assert store.directories.log(IN_A).log_end_offset == 1
+    append(store.directories.log(IN_A), batch(b"again"))
+
+
+async def test_a_write_that_fails_in_the_thread_takes_the_directory_offline():
+    store, disk = await two_directories()
+    disk.fail("pwrite", "/a/")
+    with pytest.raises(LogOffline):
+        await store.directories.directories[0].write_in_thread(prepare(store.directories.log(IN_A)))
+    check_only_a_is_lost(store, disk)
+
+
+async def test_a_failed_fsync_takes_the_directory_offline_and_is_never_repeated():
+    store, disk = await two_directories()
+    disk.fail("fsync", "/a/", times=1)
+    directory, log = store.directories.directories[0], store.directories.log(IN_A)
+    with pytest.raises(LogOffline):
+        await directory.flush(log, 1)
+    assert log.recovery_point == 0
+    with pytest.raises(LogOffline):
+        await directory.flush(log, 1)
+    assert log.recovery_point == 0, "a second fsync would have said that all is well"
+    check_only_a_is_lost(store, disk)
+
+
+async def test_a_rename_that_fails_while_rolling_or_deleting_takes_the_directory_offline():
+    store, disk = await two_directories()
+    disk.fail("rename", "/a/")
+    with pytest.raises(LogOffline):
+        store.directories.delete_log(IN_A)
+    assert store.failures == ["/a"]
+    assert not store.directories.directories[1].is_offline
+
+
+async def test_a_segment_that_cannot_be_made_takes_the_log_offline():
+    store, disk = await two_directories(LogConfig(segment_bytes=100))
+    disk.fail("open", "/a/t-0/00000000000000000001", error=errno.ENOSPC)
+    log = store.directories.log(IN_A)
+    with pytest.raises(OSError, match="No space"):
+        prepare(log)
+    with pytest.raises(LogOffline):
+        prepare(log)
+
+
+async def test_a_checkpoint_that_cannot_be_written_takes_the_directory_offline():
+    store, disk = await two_directories()
+    disk.fail("rename", "/a/recovery-point")
+    await store.directories.directories[0].checkpoint_all()
+    check_only_a_is_lost(store, disk)
+
+
+async def test_a_failed_directory_is_closed_without_the_marker():
+    store, disk = await two_directories()
+    disk.fail("fsync", "/a/t-0")
+    await store.directories.close()
+    assert store.failures == ["/a"]
+    disk.kill()
+    disk.restart()
+    disk.heal()
+    assert not disk.exists("/a/.kafka_cleanshutdown")
+    assert disk.exists("/b/.kafka_cleanshutdown")
+
+
+async def test_a_directory_that_cannot_be_read_at_start_is_offline_and_the_others_serve():
+    store, disk = await two_directories()
+    await store.directories.close()
+    disk.kill()
+    disk.restart()
+    disk.fail("open", "/a/t-0")
+    store = await open_store("/a", "/b", disk=disk)
+    assert store.failures == ["/a"]
+    assert store.directories.log(IN_A) is None
+    assert store.directories.log(IN_B).log_end_offset == 1
+    assert disk.exists("/a/.kafka_cleanshutdown"), "what it says is still true"
+
+
+async def test_without_any_directory_there_is_no_start():
+    disk = CrashDisk()
+    disk.fail("make_directory", error=errno.EROFS)
+    with pytest.raises(StorageStartError, match="no log directory can be used"):
+        await make_store("/a", "/b", disk=disk).directories.open(broker_id=BrokerId(1), cluster_id="c")
+
+
+async def test_writes_go_through_the_thread_after_a_slow_one_and_inline_again_later():
+    store, _ = await two_directories()
+    directory, log = store.directories.directories[0], store.directories.log(IN_A)
+    slow = prepare(log)
+    slow.file = SlowFile(slow.file, store.clock, SLOW_WRITE_US // 1000 + 1)
+    assert directory.try_write_inline(slow)
+    log.publish(slow)
+    threaded = 0
+    while not directory.writes_inline:
+        prepared = prepare(log)
+        assert not directory.try_write_inline(prepared)
+        await directory.write_in_thread(prepared)
+        log.publish(prepared)
+        threaded += 1
+    assert 1 <= threaded <= 30
+    assert store.offload.lanes.count("write:/a") == threaded
+
+
+class SlowFile:
+    """A file whose writes take that long by the clock."""
+
+    def __init__(self, file, clock, took_ms):
+        self._file, self._clock, self._took_ms = file, clock, took_ms
+
+    def pwrite(self, data, position):
+        self._file.pwrite(data, position)
+        self._clock.advance(self._took_ms)
+
+
+class CountingDisk(CrashDisk):
+    """Counts the syncs of segments, and waits in each until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.syncs = 0
+
+    def maybe_fail(self, kind, path):
+        if kind == "fsync" and path.endswith(".log"):
+            self.syncs += 1
+        super().maybe_fail(kind, path)
+
+
+async def test_those_who_wait_for_a_flush_share_it():
+    disk = CountingDisk()
+    store = await open_store("/a", disk=disk)
+    directory = store.directories.directories[0]
+    offload = SystemOffload()
+    directory._offload = offload
+    log = store.directories.create_log(IN_A)
+    for _ in range(20):
+        append(log, batch(b"v"))
+    waiting = [asyncio.create_task(directory.flush(log, offset + 1)) for offset in range(20)]
+    await asyncio.sleep(0)
+    append(log, batch(b"after it began"))
+    waiting.append(asyncio.create_task(directory.flush(log, 21)))
+    await asyncio.gather(*waiting)
+    offload.close()
+    assert log.recovery_point == 21
+    assert disk.syncs == 2
+
+
+async def test_a_truncation_overtakes_a_flush_that_is_under_way():
+    store, _ = await two_directories()
+    log = store.directories.log(IN_A)
+    append(log, batch(b"v"))
+    flush = log.plan_flush()
+    flush.sync()
+    log.truncate_to(1)
+    append(log, batch(b"other"))
+    log.finish_flush(flush, succeeded=True)
+    assert log.recovery_point == 0, "the other batch at offset 1 was not synced"
+
+
+async def test_deleting_a_partition_while_it_is_flushed_harms_nothing():
+    store, disk = await two_directories()
+    log = store.directories.log(IN_A)
+    flush = log.plan_flush()
+    store.directories.delete_log(IN_A)
+    with pytest.raises(FileNotFoundError):
+        flush.sync()
+    log.finish_flush(flush, succeeded=False)
+    assert store.failures == []
+    del disk

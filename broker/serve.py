@@ -113,6 +113,7 @@ class Broker:
         await self.services.controller.stop()
         await self._control.stop()
         self._maintenance.cancel()
+        await self.services.replicas.close()
         await self.services.log_directories.close()
         if self._metrics_server is not None:
             await self._metrics_server.close()

@@ -160,16 +160,28 @@ class Partition:
             prepared = self._prepare(records, acks)
             if prepared.duplicate is not None:
                 return prepared.duplicate
+            writing = asyncio.ensure_future(self.directory.write_in_thread(prepared))
+            is_cancelled = False
+            while not writing.done():
+                try:
+                    await asyncio.wait((writing,))
+                except asyncio.CancelledError:
+                    # The thread writes on: the place is taken until it is known what became of it.
+                    is_cancelled = True
             try:
-                await self.directory.write_in_thread(prepared)
+                writing.result()
+                info = self.log.publish(prepared)
+                self._after_append()
             except LogOffline as error:
-                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-            info = self.log.publish(prepared)
-            self._after_append()
+                if not is_cancelled:
+                    raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            if is_cancelled:
+                raise asyncio.CancelledError
             return info
 
     def _prepare(self, records: memoryview, acks: int) -> PreparedAppend:
-        self._check_append(acks)
+        if acks == ALL_REPLICAS or self.is_offline or self.leader_id != self._broker_id:
+            self._check_append(acks)
         try:
             return self.log.prepare_append(
                 records, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=self._clock.wall_ms()
@@ -196,7 +208,7 @@ class Partition:
         self._advance()
 
     def when_acknowledged(self, info: AppendInfo, *, acks: int) -> "asyncio.Future[None] | None":
-        """What the answer to an append has to wait for; None when nothing.
+        """What the answer to an append has to wait for; None when nothing. To be asked before the loop turns again.
 
         The future fails with PartitionRefused when the leader epoch ends first. A duplicate waits like its original.
         """
@@ -239,7 +251,7 @@ class Partition:
 
     def _advance(self) -> None:
         """Raise the high watermark as far as it may go, and let go of those who waited for it."""
-        if not self.is_leader:
+        if self.leader_id != self._broker_id or self.is_offline:
             return
         log_ = self.log
         if self._durable:
@@ -254,6 +266,8 @@ class Partition:
         for future in (*self._committed.pop_all(), *self._durable.pop_all()):
             if not future.done():
                 future.set_exception(PartitionRefused(error))
+                # Whoever waited may be gone; an exception that nobody looks at would be reported to the loop.
+                future.exception()
 
     # Watching.
 

@@ -9,7 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import (
+    LEADER_EPOCH_DURING_DELETE,
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.log import LogOffline
@@ -118,7 +125,7 @@ class Replicas:
             if not unconditional and leader_epoch <= partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             del self._partitions[topic_partition]
-            await partition.resign(leader_id=BrokerId(-1), leader_epoch=partition.leader_epoch)
+            await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
         if delete:
             try:
                 self._log_directories.delete_log(topic_partition)
@@ -127,6 +134,11 @@ class Replicas:
                 return ErrorCode.KAFKA_STORAGE_ERROR
         log.info("%s: stopped%s", topic_partition, ", log deleted" if delete else "")
         return ErrorCode.NONE
+
+    async def close(self) -> None:
+        """Serve no more. Returns when no append is under way, so that the logs can be closed."""
+        for partition in self.partitions():
+            await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
 
     def on_directory_failure(self, path: str) -> None:
         """A log directory has failed: its replicas serve nothing any more."""

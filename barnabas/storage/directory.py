@@ -106,9 +106,10 @@ class LogDirectory:
 
     def try_write_inline(self, prepared: PreparedAppend) -> bool:
         """Write at once if recent writes were quick; False when `write_in_thread` is to do it. Raises LogOffline."""
-        if not self.writes_inline:
+        if self._slowest_write_us > SLOW_WRITE_US or self._threaded_writes:
             return False
-        self._check(prepared)
+        if self.failure is not None or prepared.log.offline:
+            raise LogOffline(self.path)
         started_us = self._clock.monotonic_us()
         try:
             prepared.write()

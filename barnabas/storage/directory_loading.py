@@ -7,6 +7,7 @@ before anything can be appended: a marker that came back after a power cut would
 
 import asyncio
 import logging
+import os.path
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -51,7 +52,7 @@ class LoadSettings:
 def acquire(directory: LogDirectory, disk: Disk) -> None:
     """Make the directory if need be, lock it and read whose it is. Raises StorageStartError; I/O errors fail it."""
     try:
-        disk.make_directory(directory.path)
+        _make_durably(disk, directory.path)
         directory.lock = disk.lock(f"{directory.path}/{LOCK_FILE}")
         directory.meta = MetaProperties.decode(disk.read_bytes(f"{directory.path}/{META_PROPERTIES}"))
     except BlockingIOError:
@@ -62,6 +63,17 @@ def acquire(directory: LogDirectory, disk: Disk) -> None:
         raise StorageStartError(f"{directory.path}/{META_PROPERTIES}: {error}") from None
     except OSError as error:
         directory.fail(error)
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    """Make the directory and its parents so that their names survive a power cut."""
+    missing: list[str] = []
+    while path and not disk.exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for made in reversed(missing):
+        disk.make_directory(made)
+        disk.fsync_directory(os.path.dirname(made) or ".")
 
 
 async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, settings: LoadSettings) -> None:

@@ -214,7 +214,6 @@ class LogLoader:
             self._report.cut.append(f"the later segment at offset {base_offset}")
             segment.rename(DELETED_SUFFIX)
             segment.remove_files()
-        self._snapshots.remove_after(scan.next_offset)
         self._disk.fsync_directory(self._directory)
 
     def _producers_at(self, offset: int) -> ProducerState:
@@ -396,6 +395,7 @@ class LogLoader:
                 segment.close_files()
                 segment.rename(DELETED_SUFFIX)
                 segment.remove_files()
+            self._disk.fsync_directory(self._directory)
         elif not self._segments:
             self._start_empty()
         elif self._clean and self._report.segments == 0:

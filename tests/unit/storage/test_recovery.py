@@ -87,6 +87,15 @@ async def test_no_flipped_bit_outside_of_the_checksum_loses_an_earlier_batch_or_
     assert offsets(log) == [0], "the changed batch is the bad one, not the one after it"
 
 
+async def test_a_batch_that_jumped_ahead_is_the_bad_one_and_not_its_successor(tmp_path, caplog):
+    await killed(tmp_path, config=LogConfig())
+    path = tmp_path / LOG
+    change(path, 4 * ONE + 7, bytes([4 | 0x40]))
+    log = await recovered(tmp_path, caplog, LogConfig())
+    assert offsets(log) == [0, 1, 2, 3]
+    assert "base offset 68 is ahead of what follows" in caplog.text
+
+
 async def test_a_zero_filled_tail_is_cut(tmp_path, caplog):
     await killed(tmp_path, 2)
     os.truncate(tmp_path / LOG, 1_000_000)

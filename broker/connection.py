@@ -11,9 +11,10 @@ import logging
 from collections import deque
 from typing import Any, Final
 
+from barnabas.protocol.frames import frame_response
 from barnabas.protocol.ids import ApiKey
 from barnabas.runtime.network import Connection, Part
-from broker.dispatch import UnsupportedApiVersions, decode_request, encode_response
+from broker.dispatch import UnsupportedApiVersions, decode_request
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, Parked
 from broker.services import RequestContext, Services
 
@@ -94,7 +95,7 @@ class ClientConnection:
 
     def frame_received(self, frame: bytearray) -> None:
         received_us = self._clock.monotonic_us()
-        if self._may_start() and not self._waiting:
+        if not self._waiting and self._may_start():
             self._start(frame, received_us, received_us)
             return
         self._waiting.append((frame, received_us))
@@ -253,7 +254,7 @@ class ClientConnection:
         self, handler: Handler, context: RequestContext, response: Any, received_us: int, started_us: int
     ) -> None:
         """Send what is ready when no earlier answer is open: the way of most requests."""
-        key, version = handler.key, context.version
+        key, version = handler.api.key, context.version
         parts = self._encode(handler, version, context.correlation_id, response)
         if parts is None:
             self._refuse(_UNANSWERABLE)
@@ -268,7 +269,10 @@ class ClientConnection:
     def _encode(self, handler: Handler, version: int, correlation_id: int, response: Any) -> list[Part] | None:
         """The answer's frame; None when the broker made an answer that cannot be sent, which costs this connection."""
         try:
-            return encode_response(handler.key, version, correlation_id, response)
+            # The only records that a broker sends are slices and bytes.
+            return frame_response(  # type: ignore[return-value]
+                handler.api.key, version, correlation_id=correlation_id, response=response
+            )
         except Exception:
             log.exception("%s: %s v%d: the answer cannot be encoded", self._connection.peer_host, handler.key, version)
             return None

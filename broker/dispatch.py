@@ -1,4 +1,4 @@
-"""From a frame to an answer: header, handler, request, response bytes; and what each failure means to the peer.
+"""From a frame to its handler and request, and what each failure means to the peer.
 
 What a peer gets wrong in the frame itself ends its connection, as in Kafka: there is no answer that it could read.
 The one exception is ApiVersions in a version that is too high, which is answered in version 0 with error 35 and its own
@@ -6,15 +6,14 @@ range of versions, so that the peer can try again (KIP-511).
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from barnabas.protocol.compiler import decode
+from barnabas.protocol.compiler import decoder
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
+from barnabas.protocol.frames import RequestHeader, decode_request_header
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.primitives import WireError
-from barnabas.runtime.network import Part
 from broker.registry import CloseConnection, Handler, Registry
 
 _LOWEST_HEADER_BYTES: Final = 8
@@ -60,7 +59,7 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
     if len(frame) > _MAX_PLAIN_REQUEST_BYTES and handler.key is not ApiKey.PRODUCE:
         raise CloseConnection(f"{handler.key.name} of {len(frame)} bytes; {_MAX_PLAIN_REQUEST_BYTES} are taken")
     try:
-        request, _ = decode(handler.api.request, version, view, position)
+        request, _ = decoder(handler.api.request, version)(view, position)
     except WireError as error:
         raise CloseConnection(f"{handler.key.name} v{version} cannot be decoded: {error}") from error
     return handler, header, request
@@ -73,9 +72,3 @@ def versions_of(handlers: Iterable[Handler], error: ErrorCode = ErrorCode.NONE) 
         for handler in handlers
     ]
     return ApiVersionsResponse(error_code=error, api_keys=keys)
-
-
-def encode_response(api_key: int, version: int, correlation_id: int, response: Any) -> list[Part]:
-    """The whole frame of an answer; record slices stay parts of their own."""
-    # The only records that a broker sends are slices and bytes.
-    return cast("list[Part]", frame_response(api_key, version, correlation_id=correlation_id, response=response))

@@ -58,6 +58,9 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+_CODECS: Final = {int(codec): codec for codec in Codec}
+
+
 class CorruptBatch(Exception):
     """Bytes that are not a batch, or a batch that is not what it says."""
 
@@ -129,10 +132,10 @@ class BatchHeader:
     @property
     def codec(self) -> Codec:
         """How the records are compressed; raises `UnsupportedCodec`."""
-        try:
-            return Codec(self.attributes & CODEC_MASK)
-        except ValueError:
-            raise UnsupportedCodec(f"codec {self.attributes & CODEC_MASK} is not known") from None
+        codec = _CODECS.get(self.attributes & CODEC_MASK)
+        if codec is None:
+            raise UnsupportedCodec(f"codec {self.attributes & CODEC_MASK} is not known")
+        return codec
 
     @property
     def is_transactional(self) -> bool:

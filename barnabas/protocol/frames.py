@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
-from barnabas.protocol.compiler import decode, encode, encode_parts
+from barnabas.protocol.compiler import decode, decoder, encode, encode_parts, encoder
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import (
@@ -32,6 +32,11 @@ _CORRELATION_ID: Final = Struct(">i")
 _NO_TAGS: Final = b"\0"
 _FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
+}
+
+
+_FIRST_TAGGED_RESPONSE: Final[Mapping[int, int]] = {
+    key: NEVER if key == ApiKey.API_VERSIONS else first for key, first in _FIRST_FLEXIBLE.items()
 }
 
 
@@ -78,7 +83,7 @@ def decode_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int
     if len(buf) - pos < _KEY_AND_VERSION.size:
         raise TruncatedMessage("a request header ends early")
     api_key, version = _KEY_AND_VERSION.unpack_from(buf, pos)
-    return decode(RequestHeader, request_header_version(api_key, version), buf, pos)
+    return decoder(RequestHeader, request_header_version(api_key, version))(buf, pos)
 
 
 def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -95,9 +100,7 @@ def decode_response_header(api_key: int, version: int, buf: Buffer, pos: int = 0
 
 def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
     """Return the header that goes in front of a response."""
-    # Written by hand because every answer has one: `ResponseHeader` says the same.
-    header = _CORRELATION_ID.pack(correlation_id)
-    return header + _NO_TAGS if response_header_version(api_key, version) else header
+    return encode(ResponseHeader(correlation_id), response_header_version(api_key, version))
 
 
 def frame_request(
@@ -109,7 +112,16 @@ def frame_request(
 
 def frame_response(api_key: int, version: int, *, correlation_id: int, response: object) -> list[bytes | SizedRecords]:
     """Return a whole response frame, its size included, as pieces to be sent in order."""
-    return _framed(encode_response_header(api_key, version, correlation_id), response, version)
+    # Every answer of a broker comes through here: the few lines of `_framed` stand here again, without the calls.
+    header = _CORRELATION_ID.pack(correlation_id)
+    if version >= _FIRST_TAGGED_RESPONSE[api_key]:
+        header += _NO_TAGS
+    parts = encoder(type(response), version)(response, header)
+    head = parts[0]
+    assert type(head) is bytes
+    size = len(head) if len(parts) == 1 else sum(map(len, parts))
+    parts[0] = _SIZE.pack(size) + head
+    return parts
 
 
 def _framed(header: bytes, body: object, version: int) -> list[bytes | SizedRecords]:

@@ -142,8 +142,9 @@ def validate_records(
     `require_keys` makes the summary list the records without a key. Raises a CorruptBatch.
     """
     verify_dense(header)
-    payload, codec = _payload(buf, pos, header), header.codec
+    payload = _payload(buf, pos, header)
     walk = _Walk(header, require_keys)
+    codec = header.codec
     if codec is Codec.NONE:
         consumed, _ = walk.feed(bytes(payload))
         return walk.finish(len(payload) - consumed)

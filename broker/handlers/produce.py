@@ -15,7 +15,7 @@ Message formats 0 and 1 are answered UNSUPPORTED_FOR_MESSAGE_FORMAT and transact
 
 import asyncio
 import struct
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 from barnabas.protocol.batch import (
     CODEC_MASK,
@@ -109,7 +109,7 @@ class _Produce:
             if partition is None:
                 require_known(self._context.broker, topic_partition)
             # A decoded record set is a view of the request's frame.
-            records = self._check(topic, cast("memoryview | None", data.records))
+            records = self._check(topic, data.records)  # type: ignore[arg-type]
             if partition is None:
                 partition = find_partition(self._context.broker, topic_partition)
             if records is None:
@@ -235,7 +235,9 @@ def _check_format(records: memoryview | None, version: int) -> memoryview | None
         if len(records) <= _MAGIC_AT:
             # Too short to say what it is: the log says what is wrong with it.
             return records
-    length, magic, attributes = _peek(records)
+    length, magic, attributes = (
+        _unpack_peek(records, _LENGTH_AT) if len(records) >= HEADER_BYTES else (0, records[_MAGIC_AT], 0)
+    )
     if magic != CURRENT_MAGIC:
         _refuse_magic(magic, version)
     if version >= _ONE_BATCH_SINCE:
@@ -252,14 +254,6 @@ def _check_format(records: memoryview | None, version: int) -> memoryview | None
     if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
         raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
     return records
-
-
-def _peek(records: memoryview) -> tuple[int, int, int]:
-    """Length, magic and attributes of the first batch; attributes 0 where an old message is too short for them."""
-    if len(records) >= HEADER_BYTES:
-        length, magic, attributes = _unpack_peek(records, _LENGTH_AT)
-        return length, magic, attributes
-    return 0, records[_MAGIC_AT], 0
 
 
 def _refuse_magic(magic: int, version: int) -> NoReturn:

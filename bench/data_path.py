@@ -225,7 +225,8 @@ def _summary(name: str, by_system: dict[str, list[Measured]], sendfile: float) -
         row["unit"], row["cpu_unit"] = results[0].unit, results[0].cpu_unit
         row[f"{system}_limiter"] = statistics.mode(result.limiter for result in results)
     row["rate_ratio"] = row["barnabas_rate"]["median"] / row["prototype_rate"]["median"]
-    row["cpu_ratio"] = row["barnabas_broker_cpu"]["median"] / row["prototype_broker_cpu"]["median"]
+    # A smoke run may be over before the prototype's clock of CPU time ticks.
+    row["cpu_ratio"] = row["barnabas_broker_cpu"]["median"] / max(row["prototype_broker_cpu"]["median"], 1e-9)
     is_broker_bound = not name.startswith("kcat")
     row["met"] = row["cpu_ratio"] <= 2 and (not is_broker_bound or row["rate_ratio"] >= 0.5)
     return row
@@ -289,7 +290,12 @@ def main() -> None:
     sys.stdout.write(table)
     if not given.smoke:
         RESULTS.mkdir(exist_ok=True)
-        about = {"machine": platform.platform(), "cpus": psutil.cpu_count(), "command": sys.argv, "rounds": rounds}
+        about = {
+            "machine": platform.platform(),
+            "cpus": psutil.cpu_count(),
+            "command": ["python", "-m", "bench.data_path", *sys.argv[1:]],
+            "rounds": rounds,
+        }
         (RESULTS / "data_path.json").write_text(
             json.dumps({"about": about, "rows": results, "memory": memory}, indent=1)
         )

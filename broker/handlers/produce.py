@@ -120,9 +120,7 @@ class _Produce:
             else:
                 self._appended(partition, info, answer)
         except (_Refused, PartitionRefused) as refused:
-            self._fail(answer, refused.error, refused.message)
-            if refused.error is ErrorCode.NOT_ENOUGH_REPLICAS and partition is not None:
-                answer.log_start_offset = partition.log.log_start_offset
+            self._refuse(answer, partition, refused)
         except AppendRejected as rejected:
             self._reject(answer, partition, rejected)
 
@@ -133,7 +131,7 @@ class _Produce:
                 info = await partition.append(records, acks=self._acks)
                 self._appended(partition, info, answer)
             except PartitionRefused as refused:
-                self._fail(answer, refused.error, refused.message)
+                self._refuse(answer, partition, refused)
             except AppendRejected as rejected:
                 self._reject(answer, partition, rejected)
         return self.finish()
@@ -155,17 +153,20 @@ class _Produce:
         traffic.produce_requests += 1
         traffic.bytes_in += info.size_bytes
         traffic.messages_in += info.last_offset - info.first_offset + 1
-        future = partition.when_acknowledged(info, acks=self._acks)
-        if future is not None:
+        if self._acks and (future := partition.when_acknowledged(info, acks=self._acks)) is not None:
             self._pending.append((future, answer))
 
     def _fail(self, answer: PartitionProduceResponse, error: ErrorCode, message: str | None) -> None:
         answer.error_code = error
         answer.error_message = message
-        answer.base_offset = -1
-        answer.log_append_time_ms = -1
-        answer.log_start_offset = -1
         self._context.broker.metrics.count_error(messages.API.key, error)
+
+    def _refuse(
+        self, answer: PartitionProduceResponse, partition: Partition | None, refused: "_Refused | PartitionRefused"
+    ) -> None:
+        self._fail(answer, refused.error, refused.message)
+        if refused.error is ErrorCode.NOT_ENOUGH_REPLICAS and partition is not None:
+            answer.log_start_offset = partition.log.log_start_offset
 
     def _reject(self, answer: PartitionProduceResponse, partition: Partition | None, rejected: AppendRejected) -> None:
         self._fail(answer, rejected.error, str(rejected))
@@ -202,6 +203,7 @@ class _Produce:
         open_answers = len(self._pending)
 
         def settle(future: "asyncio.Future[None]", answer: PartitionProduceResponse) -> None:
+            # As in Kafka the answer keeps the offset that the records have got.
             nonlocal open_answers
             if future.cancelled():
                 self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)

@@ -104,6 +104,7 @@ async def test_no_recovery_point_on_disk_stays_above_a_cut():
     await machine.flush()
     await machine.directory.checkpoint_all()
     await machine.store.directories.truncate({TP: 1})
+    assert machine.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 1\n"
     machine.append(1, 2, 3, 4, epoch=1)
     log = await machine.cut_power()
     assert machine.epochs() == {0: 0}
@@ -203,6 +204,20 @@ async def test_producers_are_read_from_a_batch_that_spans_the_logs_start():
     log.advance_log_start_offset(1)
     log.truncate_to(2)
     assert log.producers.get(7).last_sequence == 1
+
+
+async def test_what_a_snapshot_tells_is_not_applied_again():
+    machine = Machine()
+    await machine.start()
+    machine.append(0, 1)
+    await machine.stop()
+    await machine.start()
+    machine.append(2, 3)
+    await machine.flush()
+    await machine.directory.checkpoint_all()
+    machine.disk.open("/data/topic-0/00000000000000000003.snapshot").truncate(9)
+    log = await machine.kill()
+    assert [batch.last_sequence for batch in log.producers.get(7).batches] == [1, 2, 3]
 
 
 async def test_a_truncation_lowers_the_recovery_point():

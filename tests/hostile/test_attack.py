@@ -1,0 +1,177 @@
+"""200 connections send hostile frames at a broker; its memory, its event loop and its other clients do not feel it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from tests.hostile.attacker import Report, Settings
+from tests.hostile.healthy import HealthyClient, typical
+from tests.support.api_client import ApiConnection
+from tests.support.broker_process import BrokerProcess
+from tests.support.topics import create_topic
+
+pytestmark = pytest.mark.processes
+
+FRAMES = 10_000
+SOAK_FRAMES = 100_000
+FRAMES_A_SECOND = 500
+WINDOW_SECONDS = 1.0
+QUIET_WINDOWS = 5
+MEBIBYTE = 1024 * 1024
+LATE = "barnabas_event_loop_late_total"
+REFUSED = "barnabas_refused_connections_total"
+
+
+class Attacker:
+    """The attacking process; it ends with its context."""
+
+    def __init__(self, broker: BrokerProcess, settings: Settings) -> None:
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.hostile.attacker",
+                broker.host,
+                str(broker.port),
+                json.dumps(asdict(settings)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+        self.report = Report()
+
+    def begin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    @property
+    def is_at_it(self) -> bool:
+        return self._process.poll() is None
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._process.kill()
+        output, _ = self._process.communicate(timeout=30)
+        if kind is None:
+            assert self._process.returncode == 0
+            self.report = Report(**json.loads(output))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, chroot: str) -> Iterator[BrokerProcess]:
+    settings = {"auto.create.topics.enable": "false", "barnabas.metrics.port": "0"}
+    process = BrokerProcess(tmp_path / "broker", chroot, settings)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.mark.timeout(900)
+def test_an_attack_is_not_felt(broker: BrokerProcess, seed: int) -> None:
+    (victim,) = create_topic(broker.bootstrap, "victim")
+    (own,) = create_topic(broker.bootstrap, "healthy")
+    frames = SOAK_FRAMES if float(os.environ.get("BARNABAS_SOAK_MINUTES", "0")) else FRAMES
+    settings = Settings(victim.topic, seed, frames=frames, rate=FRAMES_A_SECOND)
+    assert settings.connections == 200
+    with ApiConnection(broker.host, broker.port) as connection, Attacker(broker, settings) as attacker:
+        for _ in range(20):
+            connection.produce(victim, bytes(60_000))
+        felt = measure(broker, HealthyClient(connection, own), attacker)
+    report = attacker.report
+    print(f"\nseed {seed}: {report.frames} frames in {report.seconds:.1f} s, {report}\n{felt}")
+    assert report.frames >= 0.95 * frames, "the attack took place"
+    assert felt.refused_connections > frames / 20, "the broker was seen to refuse it"
+    assert felt.rise_mib < 64
+    assert felt.late_turns == 0
+    assert typical(felt.attacked_ms) < 2 * typical(felt.quiet_ms)
+
+
+@dataclass(slots=True)
+class Felt:
+    """What the broker and its other client felt. Times are the 99th percentiles of windows of a second."""
+
+    quiet_ms: list[float]
+    attacked_ms: list[float]
+    resident_before: int
+    resident: list[int]
+    late_turns: int
+    refused_connections: float
+
+    @property
+    def rise_mib(self) -> float:
+        return (max(self.resident) - self.resident_before) / MEBIBYTE
+
+    def __str__(self) -> str:
+        return (
+            f"p99 quiet {typical(self.quiet_ms):.2f} ms of {[round(time, 2) for time in self.quiet_ms]}\n"
+            f"p99 attacked {typical(self.attacked_ms):.2f} ms of {[round(time, 2) for time in self.attacked_ms]}\n"
+            f"resident +{self.rise_mib:.1f} MiB, at most {max(self.resident) // MEBIBYTE} MiB; "
+            f"event loop late {self.late_turns} times; {self.refused_connections:.0f} connections refused"
+        )
+
+
+def measure(broker: BrokerProcess, client: HealthyClient, attacker: Attacker) -> Felt:
+    """Quiet windows first, then attacked ones with a quiet one after each three.
+
+    In those the attacker stands still. So what else the machine does falls into both alike.
+    """
+    client.window_p99_ms(WINDOW_SECONDS)
+    felt = Felt([client.window_p99_ms(WINDOW_SECONDS) for _ in range(QUIET_WINDOWS)], [], 0, [], 0, 0)
+    felt.resident_before = broker.resident_bytes()
+    first = broker.metrics()
+    attacker.begin()
+    while attacker.is_at_it:
+        with unexcused_late_turns(broker) as late:
+            felt.attacked_ms.append(client.window_p99_ms(WINDOW_SECONDS))
+        felt.late_turns += len(late)
+        felt.resident.append(broker.resident_bytes())
+        if len(felt.attacked_ms) % 3 == 0:
+            with attacker.standing_still():
+                felt.quiet_ms.append(client.window_p99_ms(WINDOW_SECONDS))
+    felt.refused_connections = broker.metrics()[REFUSED] - first[REFUSED]
+    return felt
+
+
+@contextlib.contextmanager
+def unexcused_late_turns(broker: BrokerProcess) -> Iterator[list[float]]:
+    """How often the loop was more than 50 ms late, unless the broker waited as long for a CPU, which is the machine's.
+
+    The time that the scheduler let it wait is in the second field of its schedstat, in nanoseconds.
+    """
+    statistics = Path(f"/proc/{broker.pid}/schedstat")
+    late: list[float] = []
+    before, waited_before = broker.metrics()[LATE], int(statistics.read_text().split()[1])
+    yield late
+    waited_ms = (int(statistics.read_text().split()[1]) - waited_before) / 1e6
+    count = int(broker.metrics()[LATE] - before)
+    if waited_ms < 50 * count:
+        late += [waited_ms] * count

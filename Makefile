@@ -11,7 +11,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
 QUICK_TIERS := tests/unit tests/contract
-SLOW_TIERS := $(wildcard tests/compatibility tests/differential tests/failover tests/hostile)
+SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status test soak check bench sim lock clean

@@ -27,6 +27,7 @@ from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
+from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.handlers import ALL
 from broker.membership import Membership, MembershipRefused
@@ -110,6 +111,7 @@ class Broker:
         """Leave office, serve no more, flush and close the logs, and end the session."""
         self._network.close()
         self._membership.stop()
+        self.services.features.stop()
         await self.services.controller.stop()
         await self._control.stop()
         self._maintenance.cancel()
@@ -173,6 +175,7 @@ class _Start:
         log_directories.write_meta_properties(broker_id, cluster_id)
         maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
         await services.controller.start()
+        await services.features.start()
         await self._hear_of_the_cluster(services)
         for name, listener in listeners.items():
             listener.start(_accept(services, name))
@@ -283,6 +286,7 @@ class _Start:
             log_directories=log_directories,
             controller=controller,
             producer_ids=ProducerIds(broker_id, zk),
+            features=FinalizedFeatures(zk, ports.supervisor),
             fetch_sessions=FetchSessions(
                 max_slots=config.max_incremental_fetch_session_cache_slots, clock=ports.clock, rng=ports.random
             ),

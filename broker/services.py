@@ -8,6 +8,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.offload import Offload
 from barnabas.storage.directories import LogDirectories
 from broker.config import BrokerConfig
+from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
@@ -34,6 +35,7 @@ class Services:
     log_directories: LogDirectories
     controller: Controller
     producer_ids: ProducerIds
+    features: FinalizedFeatures
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     registry: Registry

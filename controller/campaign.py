@@ -15,7 +15,7 @@ from controller.state import Term
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import Check, Create, Delete, NodeExists, OutcomeUnknown, Set, VersionMoved, WriteRefused, Written
-from zk_schema.payloads import ControllerEpochText, ControllerRegistration
+from zk_schema.payloads import ControllerEpochText, ControllerRegistration, FeatureStatus, FeatureZnode
 from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,23 @@ class Campaign:
         assert isinstance(results[-1], Written)
         assert results[-1].stat.version == term.epoch_version
         return term
+
+    async def keep_features(self, term: Term) -> None:
+        """Make /feature if the cluster has none: every feature that this version knows (there is none) is on (KIP-584).
+
+        Raises:
+            SessionLost: the term is over.
+        """
+        znode = FeatureZnode(FeatureStatus.ENABLED).encode()
+        while await self._zk.exists(paths.FEATURE) is None:
+            try:
+                await self._zk.write(Check(paths.CONTROLLER_EPOCH, term.epoch_version), Create(paths.FEATURE, znode))
+            except OutcomeUnknown:
+                continue
+            except WriteRefused as error:
+                # Somebody was faster, or this term is over already: its driver will find out.
+                log.debug("controller %d epoch %d: /feature: %s", self._broker_id, term.epoch, error)
+                return
 
     async def resign(self, term: Term) -> None:
         """Give the office up, unless another has it already. The session's end would do the same, later."""

@@ -343,6 +343,7 @@ class Controller:
             self._wake.set()
             return
         log.info("controller %d epoch %d: elected", term.controller_id, term.epoch)
+        await self._campaign.keep_features(term)
         self._active_controller_id = self._broker_id
         self._driver = Driver(
             term,

@@ -11,9 +11,9 @@ Owned by the event loop. Long work runs in two lanes of threads, `write:<path>` 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import Clock
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 SLOW_WRITE_US: Final = 5_000
 _PINNED_RETRY_MS: Final = 1_000
 
+T = TypeVar("T")
 FailureCallback = Callable[[str, OSError], None]
 
 
@@ -76,7 +77,7 @@ class LogDirectory:
         self._on_failure = on_failure
         self._slowest_write_us = 0
         self._threaded_writes = 0
-        self._flushing: dict[Log, asyncio.Future[None]] = {}
+        self._flushing: dict[Log, asyncio.Task[None]] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._stale: set[TopicPartition] = set()
         # Held while a checkpoint file is written: a log may be made while a thread writes one.
@@ -120,16 +121,23 @@ class LogDirectory:
         return True
 
     async def write_in_thread(self, prepared: PreparedAppend) -> None:
-        """Write in the directory's writer thread, in the order of the calls. Raises LogOffline."""
+        """Write in the directory's writer thread, in the order of the calls. Raises LogOffline.
+
+        Who is cancelled meanwhile is so when the write has ended; the append is abandoned then.
+        """
         self._check(prepared)
         segment = prepared.log.segments.active
         segment.pin()
         self._threaded_writes += 1
+        write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
-            self._note_write(await self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock))
+            self._note_write(await _uncancelled(write))
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
+        except asyncio.CancelledError:
+            prepared.log.abandon(prepared)
+            raise
         finally:
             self._threaded_writes -= 1
             segment.unpin()
@@ -154,14 +162,18 @@ class LogDirectory:
         while not member.is_flushed(up_to):
             if member.offline or self.failure is not None:
                 raise LogOffline(str(member.topic_partition))
-            running = self._flushing.get(member)
-            if running is None:
-                await self._flush_now(member, None if whole else up_to)
-            else:
-                await asyncio.wait([running])
+            running = self._flushing.get(member) or self._begin_flush(member, None if whole else up_to)
+            # Waiting does not cancel what is waited for: others wait for it too, and a thread cannot be called back.
+            await asyncio.wait([running])
+            running.result()
 
-    async def _flush_now(self, member: Log, up_to: int | None, *, closing: bool = False) -> None:
-        done = self._flushing[member] = asyncio.get_running_loop().create_future()
+    def _begin_flush(self, member: Log, up_to: int | None, *, closing: bool = False) -> "asyncio.Task[None]":
+        flush = self._flush_now(member, up_to, closing=closing)
+        task = self._flushing[member] = asyncio.get_running_loop().create_task(flush)
+        return task
+
+    async def _flush_now(self, member: Log, up_to: int | None, *, closing: bool) -> None:
+        """Flush the log; it is offline afterwards if that failed."""
         succeeded = False
         try:
             flush = member.plan_flush(up_to, closing=closing)
@@ -172,12 +184,10 @@ class LogDirectory:
                 member.finish_flush(flush, succeeded=succeeded)
         except OSError as error:
             # A partition that is deleted meanwhile takes its directory along.
-            if not (member.topic_partition not in self.logs and isinstance(error, FileNotFoundError)):
+            if self.logs.get(member.topic_partition) is member or not isinstance(error, FileNotFoundError):
                 self.fail(error)
-            raise LogOffline(str(member.topic_partition)) from error
         finally:
             del self._flushing[member]
-            done.set_result(None)
 
     def flush_soon(self, log: Log, up_to: int) -> None:
         """See LogOwner; the maintenance task carries it out."""
@@ -352,11 +362,10 @@ class LogDirectory:
             await asyncio.wait([running])
         try:
             member.write_snapshot()
-            await self._flush_now(member, None, closing=True)
         except OSError as error:
             self.fail(error)
-        except LogOffline:
-            assert self.failure is not None, f"{member.topic_partition} is offline alone"
+            return
+        await self._begin_flush(member, None, closing=True)
 
     async def _mark_clean(self) -> None:
         if self.failure is not None:
@@ -378,6 +387,21 @@ class LogDirectory:
             self.fail(error)
             return
         self.meta = meta
+
+
+async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is never cancelled: a cancellation is passed on when it has ended."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    result = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return result
 
 
 def _timed_write(prepared: PreparedAppend, clock: Clock) -> int:

@@ -134,6 +134,11 @@ class Log:
             raise LogOffline(str(self.topic_partition))
         return apply_append(self, prepared)
 
+    def abandon(self, prepared: PreparedAppend) -> None:
+        """Give up what was prepared. What was written of it lies behind the log's end and is written over."""
+        assert prepared is self._reserved
+        self._reserved = None
+
     def append(self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int) -> AppendInfo:
         """All phases in one, for who may wait for the disk."""
         prepared = self.prepare_append(records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)

@@ -210,13 +210,63 @@ async def test_those_who_wait_for_a_flush_share_it():
     for _ in range(20):
         append(log, batch(b"v"))
     waiting = [asyncio.create_task(directory.flush(log, offset + 1)) for offset in range(20)]
-    await asyncio.sleep(0)
+    while not log.segments.active.is_pinned:
+        await asyncio.sleep(0)
     append(log, batch(b"after it began"))
     waiting.append(asyncio.create_task(directory.flush(log, 21)))
     await asyncio.gather(*waiting)
     offload.close()
     assert log.recovery_point == 21
     assert disk.syncs == 2
+
+
+class SlowOffload:
+    """Does the work of a lane when the test says so."""
+
+    def __init__(self):
+        self.may_go_on = asyncio.Event()
+
+    async def thread(self, lane, call, *args, **kwargs):
+        await self.may_go_on.wait()
+        return call(*args, **kwargs)
+
+
+async def slow_store():
+    store = await open_store("/a", disk=CrashDisk())
+    log = store.directories.create_log(IN_A)
+    directory = store.directories.directories[0]
+    directory._offload = SlowOffload()
+    return store, log, directory
+
+
+async def test_who_is_cancelled_in_a_write_leaves_a_log_that_takes_batches():
+    store, log, directory = await slow_store()
+    task = asyncio.create_task(directory.write_in_thread(prepare(log, batch(b"abandoned" * 9))))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done(), "the thread still writes there"
+    directory._offload.may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert append(log, batch(b"v")).first_offset == 0
+    assert read_bytes(log, 0).endswith(b"v\0")
+    assert store.failures == []
+
+
+async def test_who_is_cancelled_in_a_flush_leaves_it_to_the_others():
+    store, log, directory = await slow_store()
+    append(log, batch(b"v"))
+    first = asyncio.create_task(directory.flush(log, 1))
+    second = asyncio.create_task(directory.flush(log, 1))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    assert not log.offline
+    directory._offload.may_go_on.set()
+    await second
+    assert log.recovery_point == 1
+    assert store.failures == []
 
 
 async def test_a_truncation_overtakes_a_flush_that_is_under_way():

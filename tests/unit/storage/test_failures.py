@@ -210,7 +210,7 @@ async def test_those_who_wait_for_a_flush_share_it():
     for _ in range(20):
         append(log, batch(b"v"))
     waiting = [asyncio.create_task(directory.flush(log, offset + 1)) for offset in range(20)]
-    while not log.segments.active.is_pinned:
+    while not log.segments.active.is_pinned:  # noqa: ASYNC110
         await asyncio.sleep(0)
     append(log, batch(b"after it began"))
     waiting.append(asyncio.create_task(directory.flush(log, 21)))

@@ -11,8 +11,9 @@ from typing import Final
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from barnabas.runtime.disk import FileSlice
-from barnabas.storage.log import LogOffline
-from barnabas.storage.read import OffsetOutOfRange
+from barnabas.storage.index import CorruptIndex
+from barnabas.storage.log import Log, LogOffline
+from barnabas.storage.read import LogRead, OffsetOutOfRange
 from barnabas.storage.scan import CorruptSegment
 from broker.fetch_sessions import FetchSession, WantedPartition
 from broker.partition_access import find_partition
@@ -94,16 +95,20 @@ class FetchReader:
         left = self._max_bytes
         at_least_one = self._version >= _WHOLE_BATCH_SINCE
         reads: list[PartitionRead] = []
-        for partition in wanted:
-            read = self._read_one(partition, session, min(partition.max_bytes, left), at_least_one=at_least_one)
-            reads.append(read)
-            if read.error is not ErrorCode.NONE and session is not None:
-                # The replica may come back as another object: it is watched anew by the next read that succeeds.
-                session.stop_watching(partition.topic_partition)
-            size = read.size_bytes
-            if size:
-                at_least_one = False
-                left = max(0, left - size)
+        try:
+            for partition in wanted:
+                read = self._read_one(partition, session, min(partition.max_bytes, left), at_least_one=at_least_one)
+                reads.append(read)
+                if read.error is not ErrorCode.NONE and session is not None:
+                    # It is looked at by each answer until it can be read again, and watched from then on.
+                    session.stop_watching(partition.topic_partition)
+                size = read.size_bytes
+                if size:
+                    at_least_one = False
+                    left = max(0, left - size)
+        except BaseException:
+            release(reads)
+            raise
         # Kafka finds partitions that it does not know before it reads, and tells them last.
         return sorted(reads, key=_is_unknown) if any(map(_is_unknown, reads)) else reads
 
@@ -120,7 +125,7 @@ class FetchReader:
             return PartitionRead(wanted, self._storage_error if is_storage else refused.error)
         except OffsetOutOfRange:
             return PartitionRead(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except CorruptSegment as error:
+        except (CorruptSegment, CorruptIndex) as error:
             log.error("%s: cannot be read at offset %d: %s", topic_partition, wanted.fetch_offset, error)
             return PartitionRead(wanted, ErrorCode.CORRUPT_MESSAGE)
         except LogOffline:
@@ -128,9 +133,8 @@ class FetchReader:
         except OSError as error:
             partition.directory.fail(error)
             return PartitionRead(wanted, self._storage_error)
-        if session is not None and topic_partition not in session.unwatch:
-            partition.watch(session)
-            session.unwatch[topic_partition] = lambda: partition.unwatch(session)
+        if session is not None:
+            session.watch(topic_partition, partition)
         return read
 
     def _read_log(
@@ -164,12 +168,11 @@ class FetchReader:
             read.records.release()
             return PartitionRead(wanted, ErrorCode.UNSUPPORTED_VERSION)
         if self._committed_only:
-            read.aborted = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in replica.aborted_transactions(
-                    start=wanted.fetch_offset, upper=replica.offset_bound(result)
-                )
-            ]
+            try:
+                read.aborted = _aborted_in(replica, result) if read.records is not None else []
+            except BaseException:
+                release((read,))
+                raise
         return read
 
     @staticmethod
@@ -185,6 +188,11 @@ class FetchReader:
             read.diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
+
+
+def _aborted_in(replica: Log, read: LogRead) -> list[AbortedTransaction]:
+    found = replica.aborted_transactions(start=read.offset, upper=replica.offset_bound(read))
+    return [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
 
 def _is_unknown(read: PartitionRead) -> bool:

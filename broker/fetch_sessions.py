@@ -10,9 +10,9 @@ old enough; a follower may also displace young sessions of clients. Who gets no 
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, TopicPartition
@@ -65,11 +65,31 @@ class WantedPartition:
         self.last_fetched_epoch = newer.last_fetched_epoch
 
 
+class Watched(Protocol):
+    """A replica, as a session sees it: it tells the session of its changes."""
+
+    def watch(self, watcher: "FetchSession") -> None: ...
+
+    def unwatch(self, watcher: "FetchSession") -> None: ...
+
+
+class ParkedFetch(Protocol):
+    """A request that waits for something new in its session."""
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None: ...
+
+    def interrupted(self) -> None:
+        """Nobody will tell it of changes any more."""
+        ...
+
+
 class FetchSession:
     """One client's session. `dirty` holds, in order, the partitions that the next answer must look at."""
 
     __slots__ = (
-        "_on_change",
+        "_is_closed",
+        "_parked",
+        "_watched",
         "created_ms",
         "dirty",
         "epoch",
@@ -77,7 +97,6 @@ class FetchSession:
         "last_used_ms",
         "partitions",
         "session_id",
-        "unwatch",
     )
 
     def __init__(self, session_id: int, *, is_privileged: bool, now_ms: int) -> None:
@@ -88,19 +107,26 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         self.partitions: dict[TopicPartition, WantedPartition] = {}
         self.dirty: dict[TopicPartition, None] = {}
-        self.unwatch: dict[TopicPartition, Callable[[], None]] = {}
-        self._on_change: Callable[[TopicPartition], None] | None = None
+        self._watched: dict[TopicPartition, Watched] = {}
+        self._parked: ParkedFetch | None = None
+        self._is_closed = False
 
     def partition_changed(self, topic_partition: TopicPartition) -> None:
         """The partition that was watched has something new."""
         if topic_partition in self.partitions:
             self.dirty[topic_partition] = None
-            if self._on_change is not None:
-                self._on_change(topic_partition)
+            if self._parked is not None:
+                self._parked.partition_changed(topic_partition)
 
-    def wake_by(self, call: Callable[[TopicPartition], None] | None) -> None:
-        """Tell the request that is parked on this session, or nobody."""
-        self._on_change = call
+    def park(self, request: ParkedFetch) -> None:
+        """Tell `request` of changes until `unpark`."""
+        if self._parked is not None:
+            self._parked.interrupted()
+        self._parked = request
+
+    def unpark(self, request: ParkedFetch) -> None:
+        if self._parked is request:
+            self._parked = None
 
     def put(self, wanted: WantedPartition) -> None:
         known = self.partitions.get(wanted.topic_partition)
@@ -115,16 +141,27 @@ class FetchSession:
         self.dirty.pop(topic_partition, None)
         self.stop_watching(topic_partition)
 
+    def watch(self, topic_partition: TopicPartition, replica: Watched) -> None:
+        """Hear of the changes of `replica`, and no more of one that was there before it."""
+        if self._watched.get(topic_partition) is replica or self._is_closed:
+            return
+        self.stop_watching(topic_partition)
+        self._watched[topic_partition] = replica
+        replica.watch(self)
+
     def stop_watching(self, topic_partition: TopicPartition) -> None:
-        unwatch = self.unwatch.pop(topic_partition, None)
-        if unwatch is not None:
-            unwatch()
+        replica = self._watched.pop(topic_partition, None)
+        if replica is not None:
+            replica.unwatch(self)
 
     def close(self) -> None:
-        for unwatch in self.unwatch.values():
-            unwatch()
-        self.unwatch.clear()
-        self._on_change = None
+        self._is_closed = True
+        for replica in self._watched.values():
+            replica.unwatch(self)
+        self._watched.clear()
+        if self._parked is not None:
+            self._parked.interrupted()
+            self._parked = None
 
 
 @dataclass(slots=True)

@@ -74,7 +74,18 @@ def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
 class _Fetch:
     """One request under way; a watcher of its partitions while it is parked."""
 
-    __slots__ = ("_context", "_future", "_is_due", "_min_bytes", "_plan", "_reader", "_reads", "_request", "_watched")
+    __slots__ = (
+        "_context",
+        "_future",
+        "_is_due",
+        "_looks_again",
+        "_min_bytes",
+        "_plan",
+        "_reader",
+        "_reads",
+        "_request",
+        "_watched",
+    )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
         self._request = request
@@ -93,6 +104,7 @@ class _Fetch:
         self._watched: list[Partition] = []
         self._future: asyncio.Future[FetchResponse] | None = None
         self._is_due = False
+        self._looks_again = False
 
     def read(self) -> bool:
         """Read; whether that is enough to answer now. What was read is kept only then."""
@@ -120,7 +132,7 @@ class _Fetch:
         timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
         session = self._plan.session
         if session is not None:
-            session.wake_by(self.partition_changed)
+            session.park(self)
         else:
             replicas = self._context.broker.replicas
             for wanted in self._plan.wanted:
@@ -132,7 +144,7 @@ class _Fetch:
         def leave(_: "asyncio.Future[FetchResponse]") -> None:
             timer.cancel()
             if session is not None:
-                session.wake_by(None)
+                session.unpark(self)
             for partition in self._watched:
                 partition.unwatch(self)
 
@@ -140,8 +152,16 @@ class _Fetch:
         return future
 
     def partition_changed(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002 - the read finds which
-        if self._future is not None and not self._future.done() and not self._is_due:
-            self._is_due = self._min_bytes <= 1
+        self._look_again_soon()
+
+    def interrupted(self) -> None:
+        """The session is over, or another request waits in this one's place: answer with what is there."""
+        self._is_due = True
+        self._look_again_soon()
+
+    def _look_again_soon(self) -> None:
+        if not self._looks_again:
+            self._looks_again = True
             asyncio.get_running_loop().call_soon(self._look_again)
 
     def _on_due(self) -> None:
@@ -149,9 +169,16 @@ class _Fetch:
         self._look_again()
 
     def _look_again(self) -> None:
+        self._looks_again = False
         future = self._future
-        if future is not None and not future.done() and self.read():
-            future.set_result(self.answer())
+        if future is None or future.done():
+            return
+        try:
+            if self.read():
+                future.set_result(self.answer())
+        except Exception as error:  # noqa: BLE001 - the connection tells it and ends
+            release(self._reads)
+            future.set_exception(error)
 
     # Answering.
 
@@ -193,8 +220,8 @@ def _belongs_in_answer(read: PartitionRead, plan: FetchPlan) -> bool:
     has_more = read.ends_the_wait or wanted.fetch_offset < read.high_watermark
     if not has_more:
         session.dirty.pop(topic_partition, None)
-    elif changed and plan.is_incremental:
-        # It was heard: the next time those come first that were not.
+    elif plan.is_incremental and (read.size_bytes or read.ends_the_wait):
+        # It was heard: the next time those come first that were not, for want of room.
         session.dirty.pop(topic_partition, None)
         session.dirty[topic_partition] = None
     return changed or not plan.is_incremental

@@ -7,6 +7,7 @@ import asyncio
 import random
 import struct
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from barnabas.protocol.compiler import decode_whole, encode
@@ -15,7 +16,6 @@ from barnabas.protocol.frames import decode_response_header, frame_request
 from barnabas.protocol.ids import ApiKey, BrokerId, ControllerEpoch, TopicPartition
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.messages.fetch import (
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -29,8 +29,11 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from barnabas.protocol.records import ControlRecordType, EndTxnMarker, build_end_txn_marker
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Part
+from barnabas.storage.append import AppendOrigin
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from broker.connection import ClientConnection
 from broker.fetch_sessions import FetchSessions
@@ -38,11 +41,12 @@ from broker.handlers import api_versions, fetch, produce
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.registry import NO_RESPONSE, NoResponse, Parked, Registry
-from broker.services import RequestContext, Services
+from broker.services import RequestContext
 from controller.commands import UpdateMetadata
 from replication.partition import Partition
 from tests.unit.broker.small_broker import LISTENER, describe, live_broker, make_config
 from tests.unit.replication.replica_world import ME, ReplicaWorld
+from tests.unit.storage.logs import NOW, batch
 
 MANY: Final = 1 << 30
 
@@ -56,20 +60,17 @@ class DataBroker:
         self.world = ReplicaWorld(directories)
         self.view = MetadataView()
         self.metrics = BrokerMetrics(self.world.clock)
-        nothing: Any = None
-        self.services = Services(
+        # Only what the data path uses.
+        self.services: Any = SimpleNamespace(
             broker_id=ME,
             cluster_id="cluster",
             config=make_config(given),
             clock=self.world.clock,
             random=random.Random(7),
             offload=self.world.offload,
-            zk=nothing,
             metadata=self.view,
             replicas=self.world.replicas,
             log_directories=self.world.log_directories,
-            controller=nothing,
-            producer_ids=nothing,
             fetch_sessions=FetchSessions(max_slots=session_slots, clock=self.world.clock, rng=random.Random(7)),
             metrics=self.metrics,
             registry=Registry([produce.API, fetch.API, api_versions.API]),
@@ -252,10 +253,6 @@ async def fetched(future: "asyncio.Future[FetchResponse]") -> Fetched:
     return Fetched(await future)
 
 
-def topics_of(response: FetchResponse) -> list[FetchableTopicResponse]:
-    return list(response.responses)
-
-
 def pins(*partitions: Partition) -> int:
     """How many slices of these logs nobody has let go."""
     return sum(segment._pins for partition in partitions for segment in partition.log.segments)
@@ -351,3 +348,55 @@ class Peer:
     @property
     def answered(self) -> list[int]:
         return [correlation_id for correlation_id, _ in self.answers()]
+
+
+# Logs.
+
+
+class CountedReads:
+    """A log that counts how often it is read."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._log = partition.log
+        self.count = 0
+        partition.log = cast("Log", self)
+
+    def read(self, *args: Any, **kwargs: Any) -> Any:
+        self.count += 1
+        return self._log.read(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def write_batch(partition: Partition, data: bytes | memoryview) -> int:
+    """Append what a client may not, as it came from a leader; the offset after it."""
+    partition.log.append(memoryview(data), leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=NOW)
+    partition._after_append()
+    return partition.log.log_end_offset
+
+
+def in_transaction(partition: Partition, producer_id: int, *values: bytes, sequence: int = 0) -> int:
+    """Append records of a transaction; the offset after them."""
+    data = batch(
+        *values,
+        producer=(producer_id, 0, sequence),
+        transactional=True,
+        base_offset=partition.log.log_end_offset,
+        leader_epoch=partition.leader_epoch,
+    )
+    return write_batch(partition, data)
+
+
+def end_transaction(partition: Partition, producer_id: int, *, commits: bool) -> int:
+    """Append the marker that ends a transaction; the offset after it."""
+    marker = EndTxnMarker(ControlRecordType.COMMIT if commits else ControlRecordType.ABORT, 0)
+    data = build_end_txn_marker(
+        marker,
+        producer_id=producer_id,
+        producer_epoch=0,
+        timestamp=NOW,
+        base_offset=partition.log.log_end_offset,
+        leader_epoch=partition.leader_epoch,
+    )
+    return write_batch(partition, data)

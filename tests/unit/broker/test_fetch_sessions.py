@@ -6,7 +6,14 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
+from broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchPlan,
+    FetchSession,
+    FetchSessions,
+    WantedPartition,
+)
 from tests.support.clock import ManualClock
 
 
@@ -58,7 +65,7 @@ def test_a_first_fetch_opens_a_session_and_the_next_names_only_what_changed(clie
     second = client.fetch(first.session_id, 1, wanted(1, offset=5))
     assert second.is_incremental
     assert second.session is first.session
-    assert [partition.fetch_offset for partition in second.session.partitions.values()] == [0, 5]
+    assert [partition.fetch_offset for partition in session_of(second).partitions.values()] == [0, 5]
 
 
 def test_an_unknown_session_and_a_wrong_epoch_are_told_apart(client: Client) -> None:
@@ -89,25 +96,91 @@ def test_a_session_that_forgot_everything_is_closed(client: Client) -> None:
     assert len(client.sessions) == 0
 
 
+class Parked:
+    """A request that waits, and writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[TopicPartition] = []
+        self.interruptions = 0
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None:
+        self.heard.append(topic_partition)
+
+    def interrupted(self) -> None:
+        self.interruptions += 1
+
+
+class Replica:
+    """What a session watches."""
+
+    def __init__(self) -> None:
+        self.watchers: list[FetchSession] = []
+
+    def watch(self, watcher: FetchSession) -> None:
+        self.watchers.append(watcher)
+
+    def unwatch(self, watcher: FetchSession) -> None:
+        self.watchers.remove(watcher)
+
+
+def session_of(plan: FetchPlan) -> FetchSession:
+    assert plan.session is not None
+    return plan.session
+
+
 def test_a_change_wakes_the_parked_request_and_makes_the_partition_dirty(client: Client) -> None:
-    session = client.begin(0, 1).session
-    assert session is not None
+    session, parked = session_of(client.begin(0, 1)), Parked()
     session.dirty.clear()
-    heard: list[TopicPartition] = []
-    session.wake_by(heard.append)
+    session.park(parked)
     session.partition_changed(TopicPartition("t", 1))
     session.partition_changed(TopicPartition("t", 9))
-    assert heard == [TopicPartition("t", 1)]
+    assert parked.heard == [TopicPartition("t", 1)]
     assert list(session.dirty) == [TopicPartition("t", 1)]
+    session.unpark(parked)
+    session.partition_changed(TopicPartition("t", 0))
+    assert parked.heard == [TopicPartition("t", 1)]
+
+
+def test_a_second_request_that_parks_interrupts_the_first_and_is_not_unparked_by_it(client: Client) -> None:
+    session, first, second = session_of(client.begin(0)), Parked(), Parked()
+    session.park(first)
+    session.park(second)
+    session.unpark(first)
+    session.partition_changed(TopicPartition("t", 0))
+    assert (first.heard, first.interruptions) == ([], 1)
+    assert (second.heard, second.interruptions) == ([TopicPartition("t", 0)], 0)
+
+
+def test_a_replica_is_watched_once_and_its_successor_in_its_place(client: Client) -> None:
+    session, old, new = session_of(client.begin(0)), Replica(), Replica()
+    for _ in range(2):
+        session.watch(TopicPartition("t", 0), old)
+    assert old.watchers == [session]
+    session.watch(TopicPartition("t", 0), new)
+    assert (old.watchers, new.watchers) == ([], [session])
+    session.stop_watching(TopicPartition("t", 0))
+    session.stop_watching(TopicPartition("t", 0))
+    assert new.watchers == []
 
 
 def test_forgetting_a_partition_stops_watching_it(client: Client) -> None:
-    session = client.begin(0, 1).session
-    assert session is not None
-    stopped: list[int] = []
-    session.unwatch[TopicPartition("t", 0)] = lambda: stopped.append(0)
+    session, replicas = session_of(client.begin(0, 1)), [Replica(), Replica()]
+    for number, replica in enumerate(replicas):
+        session.watch(TopicPartition("t", number), replica)
     client.fetch(session.session_id, 1, [], (0,))
-    assert stopped == [0]
+    assert [replica.watchers for replica in replicas] == [[], [session]]
+
+
+def test_a_session_that_is_closed_watches_nothing_any_more_and_interrupts_who_waits(client: Client) -> None:
+    session, replica, parked = session_of(client.begin(0)), Replica(), Parked()
+    session.watch(TopicPartition("t", 0), replica)
+    session.park(parked)
+    client.fetch(session.session_id, FINAL_EPOCH, [])
+    assert replica.watchers == []
+    assert parked.interruptions == 1
+    # The request that was parked reads once more.
+    session.watch(TopicPartition("t", 0), replica)
+    assert replica.watchers == []
 
 
 def test_a_full_cache_serves_newcomers_without_a_session(client: Client) -> None:

@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final
 
 from barnabas.protocol.batch import (
+    CODEC_MASK,
     CONTROL_BIT,
     CURRENT_MAGIC,
     HEADER_BYTES,
@@ -35,7 +36,13 @@ from barnabas.protocol.compression import DecompressionBomb, compress, decompres
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+Ages = tuple[int, int, int]
+"""Of walked records: least and greatest timestamp, as deltas to the batch's first, and the index of the greatest."""
+
 _NO_HEADERS: Final[Headers] = ()
+_NO_AGES: Final[Ages] = (1 << 64, -(1 << 64), 0)
+"""What a walk starts with lies outside of 64 bits."""
+
 _CONTROL_KEY: Final = Struct(">hh")
 _END_TXN_VALUE: Final = Struct(">hi")
 
@@ -142,15 +149,32 @@ def validate_records(
     `require_keys` makes the summary list the records without a key. Raises a CorruptBatch.
     """
     verify_dense(header)
+    count = header.record_count
     payload = _payload(buf, pos, header)
-    walk = _Walk(header, require_keys)
-    codec = header.codec
-    if codec is Codec.NONE:
-        consumed, _ = walk.feed(bytes(payload))
-        return walk.finish(len(payload) - consumed)
-    rest, missing, allowed = b"", 0, max_decompressed_bytes
+    keyless: list[int] | None = [] if require_keys else None
+    if header.attributes & CODEC_MASK == Codec.NONE:
+        consumed, _, walked, ages = _walk(bytes(payload), count, 0, _NO_AGES, keyless)
+        left_bytes = len(payload) - consumed
+    else:
+        walked, ages, left_bytes = _walk_inflated(header, payload, max_decompressed_bytes, keyless)
+    if walked != count:
+        raise InvalidRecord(f"{count} records are announced, {walked} are there")
+    if left_bytes:
+        raise InvalidRecord(f"{left_bytes} bytes follow the last of {count} records")
+    oldest, newest, newest_index = ages
+    first_timestamp = header.first_timestamp
+    return RecordsSummary(
+        first_timestamp + oldest, first_timestamp + newest, header.base_offset + newest_index, keyless or []
+    )
+
+
+def _walk_inflated(
+    header: BatchHeader, payload: memoryview, max_decompressed_bytes: int, keyless: list[int] | None
+) -> tuple[int, Ages, int]:
+    """Walk compressed records piece by piece: how many there are, their ages, how many bytes are left over."""
+    walked, ages, missing, allowed = 0, _NO_AGES, 0, max_decompressed_bytes
     pieces: list[bytes] = []
-    for piece in inflate(codec, payload, max_decompressed_bytes):
+    for piece in inflate(header.codec, payload, max_decompressed_bytes):
         allowed -= len(piece)
         missing -= len(piece)
         pieces.append(piece)
@@ -159,10 +183,10 @@ def validate_records(
         if missing > 0:
             continue
         data = b"".join(pieces) if len(pieces) > 1 else piece
-        consumed, missing = walk.feed(data)
+        consumed, missing, walked, ages = _walk(data, header.record_count, walked, ages, keyless)
         rest = data[consumed:]
         pieces = [rest] if rest else []
-    return walk.finish(sum(map(len, pieces)))
+    return walked, ages, sum(map(len, pieces))
 
 
 def build_batch(
@@ -261,93 +285,67 @@ def read_control_record(record: Record) -> EndTxnMarker:
     return EndTxnMarker(ControlRecordType(number), coordinator_epoch)
 
 
-class _Walk:
-    """Checks records piece by piece without making any; keeps what must outlive a piece."""
+def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | None) -> tuple[int, int, int, Ages]:
+    """Walk the whole records at the start of `data`, of which the first is the `index`th of `count`.
 
-    __slots__ = ("_header", "_index", "_keyless", "_newest", "_newest_index", "_oldest", "_require_keys")
-
-    def __init__(self, header: BatchHeader, require_keys: bool) -> None:
-        self._header = header
-        self._require_keys = require_keys
-        self._keyless: list[int] = []
-        self._index = 0
-        # Deltas to the batch's first timestamp; what they start with lies outside of 64 bits.
-        self._oldest, self._newest, self._newest_index = 1 << 64, -(1 << 64), 0
-
-    def feed(self, data: bytes) -> tuple[int, int]:
-        """Walk the whole records at the start of `data`; returns how many bytes they take and how many, at least, the
-        next one lacks (0 when there is no next one).
-        """
-        size, count, index = len(data), self._header.record_count, self._index
-        oldest, newest, newest_index = self._oldest, self._newest, self._newest_index
-        at = start = end = 0
-        try:
-            while index < count:
-                start, end = at, -1
-                byte = data[at]
-                at += 1
-                if byte > 127:
-                    byte, at = _varint(data, at, byte, 32)
-                end = at + ((byte >> 1) ^ -(byte & 1))
-                if end > size:
-                    break
-                at += 1  # attributes, unused
-                byte = data[at]
-                at += 1
-                if byte > 127:
-                    byte, at = _varint(data, at, byte, 64)
-                age = (byte >> 1) ^ -(byte & 1)
-                byte = data[at]
-                at += 1
-                if byte > 127:
-                    byte, at = _varint(data, at, byte, 32)
-                delta = (byte >> 1) ^ -(byte & 1)
-                byte = data[at]
-                at += 1
-                if byte > 127:
-                    byte, at = _varint(data, at, byte, 32)
-                if not byte & 1:
-                    at += byte >> 1
-                elif self._require_keys:
-                    self._keyless.append(index)
-                byte = data[at]
-                at += 1
-                if byte > 127:
-                    byte, at = _varint(data, at, byte, 32)
-                if not byte & 1:
-                    at += byte >> 1
-                byte = data[at]
-                at += 1
-                if byte:
-                    _, at = _headers(data, at - 1, end)
-                if at != end or delta != index:
-                    raise _contradiction(at, end, delta)
+    Returns how many bytes they take, how many, at least, the next one lacks (0 when there is no next one), the index of
+    the next one, and the ages of all so far. The positions of records without a key go into `keyless`.
+    """
+    size = len(data)
+    oldest, newest, newest_index = ages
+    at = start = end = 0
+    try:
+        while index < count:
+            start, end = at, -1
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            end = at + ((byte >> 1) ^ -(byte & 1))
+            if end > size:
+                break
+            at += 1  # attributes, unused
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 64)
+            age = (byte >> 1) ^ -(byte & 1)
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            delta = (byte >> 1) ^ -(byte & 1)
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            if not byte & 1:
+                at += byte >> 1
+            elif keyless is not None:
+                keyless.append(index)
+            byte = data[at]
+            at += 1
+            if byte > 127:
+                byte, at = _varint(data, at, byte, 32)
+            if not byte & 1:
+                at += byte >> 1
+            byte = data[at]
+            at += 1
+            if byte:
+                _, at = _headers(data, at - 1, end)
+            if at != end or delta != index:
+                raise _contradiction(at, end, delta)
+            if not oldest <= age <= newest:
                 if age > newest:
                     newest, newest_index = age, index
                 oldest = min(oldest, age)
-                index += 1
-                start = at
-        except IndexError:
-            if end >= 0:
-                raise InvalidRecord("a record is longer than it says") from None
-        self._index, self._oldest, self._newest, self._newest_index = index, oldest, newest, newest_index
-        if index == count:
-            return at, 0
-        return start, max(1, end - size)
-
-    def finish(self, left_bytes: int) -> RecordsSummary:
-        """The summary, once everything was fed and `left_bytes` of it were not consumed."""
-        if self._index != self._header.record_count:
-            raise InvalidRecord(f"{self._header.record_count} records are announced, {self._index} are there")
-        if left_bytes:
-            raise InvalidRecord(f"{left_bytes} bytes follow the last of {self._index} records")
-        base_timestamp = self._header.first_timestamp
-        return RecordsSummary(
-            base_timestamp + self._oldest,
-            base_timestamp + self._newest,
-            self._header.base_offset + self._newest_index,
-            self._keyless,
-        )
+            index += 1
+            start = at
+    except IndexError:
+        if end >= 0:
+            raise InvalidRecord("a record is longer than it says") from None
+    missing = 0 if index == count else max(1, end - size)
+    return start, missing, index, (oldest, newest, newest_index)
 
 
 def _contradiction(at: int, end: int, delta: int) -> InvalidRecord:
@@ -365,6 +363,10 @@ def _payload(buf: Buffer, pos: int, header: BatchHeader) -> memoryview:
 
 def _varint(data: bytes, at: int, first: int, bits: int) -> tuple[int, int]:
     """The rest of a varint whose first byte announced more: (value, position after it); IndexError at the end."""
+    byte = data[at]
+    if byte < 128:
+        # Two bytes are the usual case.
+        return first & 0x7F | byte << 7, at + 1
     value, shift = first & 0x7F, 7
     while shift < bits:
         byte = data[at]

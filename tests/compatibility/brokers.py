@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +25,11 @@ class RunningBroker:
     def new_topic(self, *, partitions: int = 1, settings: dict[str, str] | None = None) -> str:
         """Create a topic of a fresh name and return when all its partitions have a leader."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        # librdkafka that meets a broker before there is a controller does not look for one again.
+        _wait_until(lambda: admin.list_topics(timeout=_READY_SECONDS).controller_id >= 0, "there is no controller")
         name = f"compatibility-{uuid.uuid4().hex[:12]}"
         admin.create_topics([NewTopic(name, partitions, 1, config=settings or {})])[name].result(_READY_SECONDS)
-        deadline = time.monotonic() + _READY_SECONDS
-        while not _has_leaders(admin, name, partitions):
-            assert time.monotonic() < deadline, f"{name} has no leaders after {_READY_SECONDS} s"
-            time.sleep(0.02)
+        _wait_until(lambda: _has_leaders(admin, name, partitions), f"{name} has no leaders")
         return name
 
     def end_offsets(self, topics: Iterable[str], partitions: int) -> dict[TopicPartition, int]:
@@ -46,6 +45,13 @@ class RunningBroker:
             }
         finally:
             consumer.close()
+
+
+def _wait_until(condition: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{otherwise} after {_READY_SECONDS} s"
+        time.sleep(0.02)
 
 
 def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:

@@ -12,6 +12,7 @@ The owner is the log's task. A flush is planned by it, carried out by a thread (
 nothing of the segment, and noted by the owner.
 """
 
+import logging
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -26,11 +27,13 @@ from barnabas.storage.file_names import (
     TXN_INDEX_SUFFIX,
     segment_file,
 )
-from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, StoredIndex, TimeIndex
+from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, OffsetIndex, StoredIndex, TimeIndex
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
 from barnabas.storage.scan import CorruptSegment, iterate_file_headers
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
+
+log = logging.getLogger(__name__)
 
 _REMEMBERED_POSITIONS: Final = 16
 
@@ -225,10 +228,21 @@ class Segment:
         position = self._positions.get(offset)
         if position is not None:
             return position
-        start = self._lookup(offset - self.base_offset)
+        start = 0
+        try:
+            start = self._lookup(offset - self.base_offset)
+            return self._scan_for(offset, start)
+        except (CorruptIndex, CorruptSegment) as error:
+            if start == 0 and isinstance(error, CorruptSegment):
+                raise
+            # Indexes of closed segments are looked at cheaply when a log is loaded; what lies is found here.
+            log.warning("%s: goes unused for offset %d: %s", self.path(INDEX_SUFFIX), offset, error)
+            return self._scan_for(offset, 0)
+
+    def _scan_for(self, offset: int, start: int) -> int | None:
         for at, header in iterate_file_headers(self.log_file, start, self.size_bytes):
             if at == start and header.base_offset > offset and at:
-                raise CorruptSegment(f"{self.path(INDEX_SUFFIX)}: the entry for offset {offset} points behind it")
+                raise CorruptSegment(f"the entry for offset {offset} points behind it, to byte {at}")
             if header.last_offset >= offset:
                 self._remember(offset, at)
                 return at
@@ -250,7 +264,7 @@ class Segment:
         else:
             entry = self._stored_times().last_at_most(timestamp)
             relative = entry[1] if entry else 0
-        return self._lookup(max(relative, start_offset - self.base_offset))
+        return self.position_of(max(self.base_offset + relative, start_offset)) or 0
 
     def next_indexed_offset(self, position: int) -> int | None:
         """The offset of the first index entry at or after `position`: no earlier batch there has a greater one."""
@@ -319,7 +333,11 @@ class Segment:
         """
         position = self.position_of(offset)
         offset = self.cut_offset(offset)
-        growing = self.reopen_indexes()
+        try:
+            growing = self.reopen_indexes()
+        except CorruptIndex as error:
+            log.warning("%s: begun again, the segment is searched without: %s", self.path(INDEX_SUFFIX), error)
+            growing = self.growing = GrowingIndexes(aborted=self.aborted_transactions())
         if position is not None:
             self.log_file.truncate(position)
             self.size_bytes = position

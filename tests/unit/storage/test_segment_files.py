@@ -242,3 +242,22 @@ def test_list_offsets_version_0_names_segments_by_their_files_time(tmp_path):
     assert log.offsets_before(-2, max_count=10) == [0]
     assert log.offsets_before(1_001_000, max_count=10) == [2, 0]
     assert log.offsets_before(999_000, max_count=10) == []
+
+
+def test_an_entry_that_lies_in_a_closed_segments_index_is_not_believed(tmp_path, caplog):
+    owner = Owner()
+    config = LogConfig(segment_bytes=30 * ONE, index_interval_bytes=1)
+    log = make_log(str(tmp_path), config, make_ports(owner=owner))
+    for number in range(31):
+        add(log, number)
+    owner.work()
+    path = tmp_path / "topic-0/00000000000000000000.index"
+    entries = bytearray(path.read_bytes())
+    for place, position in ((3, 9 * ONE), (6, 5 * ONE + 7)):
+        entries[8 * place + 4 : 8 * place + 8] = position.to_bytes(4, "big")
+    path.write_bytes(entries)
+    assert [len(read_bytes(log, offset)) // ONE for offset in range(30)] == [30 - offset for offset in range(30)]
+    assert [log.offset_for_timestamp(NOW + number).offset for number in range(31)] == list(range(31))
+    assert "goes unused for offset" in caplog.text
+    assert log.truncate_to(4)
+    assert [len(read_bytes(log, offset)) // ONE for offset in range(4)] == [4, 3, 2, 1]

@@ -9,7 +9,7 @@ Owned by the broker's event loop; every method but the coroutines returns withou
 - with `flush.messages=1` the high watermark does not pass what an fsync has made durable.
 
 With one replica the high watermark is the replica's own end. What followers report is added to it where
-`_own_end` is used, not beside it.
+its own end is used (`_advance`), not beside it.
 """
 
 import asyncio
@@ -140,13 +140,14 @@ class Partition:
             PartitionRefused: not leader, or too few replicas in sync for acks=all.
             AppendRejected: the records are not acceptable; nothing was written.
         """
-        if self._writing.locked() or not self.directory.writes_inline:
+        directory = self.directory
+        if not directory.writes_inline or self._writing.locked():
             return None
         prepared = self._prepare(records, acks)
         if prepared.duplicate is not None:
             return prepared.duplicate
         try:
-            written = self.directory.try_write_inline(prepared)
+            written = directory.try_write_inline(prepared)
         except LogOffline as error:
             raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         assert written, "nothing happened between the question and the write"
@@ -244,21 +245,17 @@ class Partition:
         finally:
             self._flushing = False
 
-    def _own_end(self) -> int:
-        if self.log.config.flush_messages == FLUSH_EACH_APPEND:
-            return self.log.recovery_point
-        return self.log.log_end_offset
-
     def _advance(self) -> None:
         """Raise the high watermark as far as it may go, and let go of those who waited for it."""
         if self.leader_id != self._broker_id or self.is_offline:
             return
         log_ = self.log
-        if self._durable:
+        if self._durable.next_offset <= log_.recovery_point:
             _complete(self._durable.pop_reached(log_.recovery_point))
-        if log_.advance_high_watermark(self._own_end()):
-            if self._committed:
-                _complete(self._committed.pop_reached(log_.high_watermark))
+        own_end = log_.recovery_point if log_.config.flush_messages == FLUSH_EACH_APPEND else log_.log_end_offset
+        if log_.advance_high_watermark(own_end):
+            if self._committed.next_offset <= own_end:
+                _complete(self._committed.pop_reached(own_end))
             if self._watchers:
                 self._notify()
 

@@ -5,6 +5,7 @@ which it began is over. Pure: the partition completes what it is given.
 """
 
 from heapq import heappop, heappush
+from math import inf
 from typing import Generic, TypeVar
 
 W = TypeVar("W")
@@ -13,11 +14,13 @@ W = TypeVar("W")
 class OffsetWaiters(Generic[W]):
     """Waiters by the end offset that must be reached, smallest first."""
 
-    __slots__ = ("_heap", "_next")
+    __slots__ = ("_heap", "_next", "next_offset")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, W]] = []
         self._next = 0
+        self.next_offset: float = inf
+        """The smallest end offset that is waited for; infinite when nobody waits."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -26,6 +29,7 @@ class OffsetWaiters(Generic[W]):
         """`waiter` is done once everything below `end_offset` is."""
         heappush(self._heap, (end_offset, self._next, waiter))
         self._next += 1
+        self.next_offset = self._heap[0][0]
 
     def pop_reached(self, offset: int) -> list[W]:
         """Those whose offset is at or below `offset`, in the order of their offsets."""
@@ -33,10 +37,12 @@ class OffsetWaiters(Generic[W]):
         reached: list[W] = []
         while heap and heap[0][0] <= offset:
             reached.append(heappop(heap)[2])
+        self.next_offset = heap[0][0] if heap else inf
         return reached
 
     def pop_all(self) -> list[W]:
         """Everyone: the leader epoch is over."""
         waiters = [waiter for _, _, waiter in sorted(self._heap, key=lambda entry: entry[:2])]
         self._heap.clear()
+        self.next_offset = inf
         return waiters

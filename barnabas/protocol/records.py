@@ -21,6 +21,7 @@ from barnabas.protocol.batch import (
     CURRENT_MAGIC,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD_BYTES,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
@@ -150,12 +151,13 @@ def validate_records(
     """
     verify_dense(header)
     count = header.record_count
-    payload = _payload(buf, pos, header)
     keyless: list[int] | None = [] if require_keys else None
     if header.attributes & CODEC_MASK == Codec.NONE:
-        consumed, _, walked, ages = _walk(bytes(payload), count, 0, _NO_AGES, keyless)
-        left_bytes = len(payload) - consumed
+        data = bytes(_payload(buf, pos, header))
+        consumed, _, walked, ages = _walk(data, count, 0, _NO_AGES, keyless)
+        left_bytes = len(data) - consumed
     else:
+        payload = _payload(buf, pos, header)
         walked, ages, left_bytes = _walk_inflated(header, payload, max_decompressed_bytes, keyless)
     if walked != count:
         raise InvalidRecord(f"{count} records are announced, {walked} are there")
@@ -355,7 +357,7 @@ def _contradiction(at: int, end: int, delta: int) -> InvalidRecord:
 
 
 def _payload(buf: Buffer, pos: int, header: BatchHeader) -> memoryview:
-    end = pos + header.size_bytes
+    end = pos + LOG_OVERHEAD_BYTES + header.length
     if end > len(buf):
         raise TruncatedBatch(f"the batch at byte {pos} ends at {end}, after the {len(buf)} bytes there are")
     return memoryview(buf)[pos + HEADER_BYTES : end]

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Final
 from crc32c import crc32c
 
 from barnabas.protocol.batch import (
+    CONTROL_BIT,
     HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     NO_TIMESTAMP,
     BatchHeader,
@@ -36,7 +38,7 @@ from barnabas.protocol.compression import DecompressionBomb
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.records import RecordsSummary, iterate_records, validate_records
 from barnabas.runtime.disk import File
-from barnabas.storage.log_config import MAX_INT32, MAX_INT64, LogConfig, RecordValidation, TimestampType
+from barnabas.storage.log_config import MAX_INT32, LogConfig, TimestampType
 from barnabas.storage.producer_state import EndTxn, ProducerRejection
 from barnabas.storage.scan import read_end_txn
 from barnabas.storage.segment import Segment
@@ -200,7 +202,7 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
         end = position + header.size_bytes
         if end > len(records) or (headers and header.last_offset - headers[0].base_offset > MAX_INT32):
             break
-        _check_crc(records[position:end], header)
+        _check_crc(records, position, header)
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             if not headers:
                 raise UnexpectedOffset(
@@ -303,7 +305,7 @@ def _read_single(records: memoryview, config: LogConfig, *, from_client: bool) -
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch of {size_bytes} bytes is greater than max.message.bytes, {config.max_message_bytes}",
         )
-    _check_crc(records[:size_bytes], header)
+    _check_crc(records, 0, header)
     if len(records) - size_bytes >= HEADER_BYTES:
         raise AppendRejected(ErrorCode.INVALID_RECORD, "there is more than one batch")
     return header
@@ -316,8 +318,8 @@ def _read_replicated(records: memoryview, position: int) -> BatchHeader:
         raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
 
 
-def _check_crc(batch: memoryview, header: BatchHeader) -> None:
-    actual = crc32c(batch[_CRC_COVERS_FROM:])
+def _check_crc(records: memoryview, position: int, header: BatchHeader) -> None:
+    actual = crc32c(records[position + _CRC_COVERS_FROM : position + LOG_OVERHEAD_BYTES + header.length])
     if actual != header.crc:
         raise AppendRejected(
             ErrorCode.CORRUPT_MESSAGE, f"the checksum is {actual:#010x}, the batch says {header.crc:#010x}"
@@ -329,36 +331,35 @@ def _check_client_batch(
 ) -> int:
     """Check what only a client's batch must be; its greatest timestamp."""
     count = header.record_count
-    if header.last_offset_delta < 0 or count <= 0 or count != header.last_offset_delta + 1:
+    if count <= 0 or count != header.last_offset_delta + 1:
         raise AppendRejected(
             ErrorCode.INVALID_RECORD, f"{count} records do not fill offset deltas 0 to {header.last_offset_delta}"
         )
-    if header.is_control:
+    attributes = header.attributes
+    if attributes & CONTROL_BIT:
         raise AppendRejected(ErrorCode.INVALID_RECORD, "clients cannot write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise AppendRejected(
             ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent sequence {header.base_sequence}"
         )
-    if header.uses_log_append_time:
+    if attributes & LOG_APPEND_TIME_BIT:
         message = "a producer cannot say that a timestamp is the broker's"
         errors = [RecordError(index, message) for index in range(min(count, _LISTED_ERRORS))]
         raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, message, errors)
-    create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
-    checks_timestamps = create_time and config.message_timestamp_difference_max_ms < MAX_INT64
-    needs_all = config.record_validation is RecordValidation.FULL or config.compact or checks_timestamps
-    if not needs_all and len(records) > WALKED_BATCH_BYTES:
+    if not config.walks_all_records and len(records) > WALKED_BATCH_BYTES:
         _check_codec(header)
         return header.max_timestamp
-    summary = _walk(records, header, config, needs_all=needs_all)
+    summary = _walk(records, header, config)
     if summary is None:
         return header.max_timestamp
     if summary.keyless:
         message = "a compacted topic takes no record without a key"
         errors = [RecordError(index, message) for index in summary.keyless]
         raise AppendRejected(ErrorCode.INVALID_RECORD, "one or more records have been rejected", errors)
-    if checks_timestamps:
+    if config.limits_timestamps:
         _check_timestamps(records, header, config, summary, base_offset=base_offset, now_ms=now_ms)
     # A batch whose timestamps are all below -1 has none, as Kafka sees it.
+    create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
     return max(summary.max_timestamp, NO_TIMESTAMP) if create_time else header.max_timestamp
 
 
@@ -369,15 +370,15 @@ def _check_codec(header: BatchHeader) -> None:
         raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
 
 
-def _walk(records: memoryview, header: BatchHeader, config: LogConfig, *, needs_all: bool) -> RecordsSummary | None:
+def _walk(records: memoryview, header: BatchHeader, config: LogConfig) -> RecordsSummary | None:
     """What the records say; None when all that was looked at is right and there is more, which need not be."""
-    max_bytes = config.max_decompressed_bytes if needs_all else WALKED_INFLATED_BYTES
+    max_bytes = config.max_decompressed_bytes if config.walks_all_records else WALKED_INFLATED_BYTES
     try:
         return validate_records(records, 0, header, max_bytes, require_keys=config.compact)
     except UnsupportedCodec as error:
         raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
     except DecompressionBomb as error:
-        if not needs_all:
+        if not config.walks_all_records:
             return None
         raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
     except CorruptBatch as error:

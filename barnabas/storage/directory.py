@@ -75,6 +75,8 @@ class LogDirectory:
         self._clock = clock
         self._offload = offload
         self._on_failure = on_failure
+        self.writes_inline = True
+        """Whether recent writes were quick enough for the next to be done on the loop."""
         self._slowest_write_us = 0
         self._threaded_writes = 0
         self._flushing: dict[Log, asyncio.Task[None]] = {}
@@ -100,24 +102,20 @@ class LogDirectory:
 
     # Writing
 
-    @property
-    def writes_inline(self) -> bool:
-        """Whether recent writes were quick enough for the next to be done on the loop."""
-        return self._slowest_write_us <= SLOW_WRITE_US and not self._threaded_writes
-
     def try_write_inline(self, prepared: PreparedAppend) -> bool:
         """Write at once if recent writes were quick; False when `write_in_thread` is to do it. Raises LogOffline."""
-        if self._slowest_write_us > SLOW_WRITE_US or self._threaded_writes:
+        if not self.writes_inline:
             return False
         if self.failure is not None or prepared.log.offline:
             raise LogOffline(self.path)
-        started_us = self._clock.monotonic_us()
+        now_us = self._clock.monotonic_us
+        started_us = now_us()
         try:
             prepared.write()
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
-        self._note_write(self._clock.monotonic_us() - started_us)
+        self._note_write(now_us() - started_us)
         return True
 
     async def write_in_thread(self, prepared: PreparedAppend) -> None:
@@ -129,6 +127,7 @@ class LogDirectory:
         segment = prepared.log.segments.active
         segment.pin()
         self._threaded_writes += 1
+        self.writes_inline = False
         write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
             self._note_write(await _uncancelled(write))
@@ -140,6 +139,7 @@ class LogDirectory:
             raise
         finally:
             self._threaded_writes -= 1
+            self.writes_inline = self._slowest_write_us <= SLOW_WRITE_US and not self._threaded_writes
             segment.unpin()
         # The directory may have failed elsewhere meanwhile: then this must not be acknowledged either.
         self._check(prepared)
@@ -150,7 +150,8 @@ class LogDirectory:
 
     def _note_write(self, took_us: int) -> None:
         # The slowest recent write, fading: one slow write moves about a dozen to the thread.
-        self._slowest_write_us = max(took_us, self._slowest_write_us * 9 // 10)
+        self._slowest_write_us = slowest_us = max(took_us, self._slowest_write_us * 9 // 10)
+        self.writes_inline = slowest_us <= SLOW_WRITE_US and not self._threaded_writes
 
     # Flushing
 

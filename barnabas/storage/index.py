@@ -31,29 +31,29 @@ class CorruptIndex(Exception):
 class OffsetIndex:
     """From offsets to positions, in memory."""
 
-    __slots__ = ("_offsets", "_positions")
+    __slots__ = ("_positions", "offsets")
 
     def __init__(self) -> None:
-        self._offsets = array("i")
+        self.offsets = array("i")
         self._positions = array("i")
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self.offsets)
 
     def append(self, relative_offset: int, position: int) -> None:
         """Add an entry; its offset is greater than that of any before."""
-        self._offsets.append(relative_offset)
+        self.offsets.append(relative_offset)
         self._positions.append(position)
 
     def lookup(self, relative_offset: int) -> int:
         """The position of the last entry at or before the offset: a scan from there meets it. 0 without an entry."""
-        at = bisect_right(self._offsets, relative_offset)
+        at = bisect_right(self.offsets, relative_offset)
         return self._positions[at - 1] if at else 0
 
     def offset_from(self, position: int) -> int | None:
         """The offset of the first entry that points at or after `position`."""
         at = bisect_left(self._positions, position)
-        return self._offsets[at] if at < len(self._offsets) else None
+        return self.offsets[at] if at < len(self.offsets) else None
 
     @property
     def last_position(self) -> int:
@@ -61,14 +61,14 @@ class OffsetIndex:
 
     def truncate_to(self, relative_offset: int) -> None:
         """Remove the entries whose batch reaches to `relative_offset` or over it."""
-        at = bisect_left(self._offsets, relative_offset)
-        del self._offsets[at:]
+        at = bisect_left(self.offsets, relative_offset)
+        del self.offsets[at:]
         del self._positions[at:]
 
     def encode(self, first: int = 0) -> bytes:
         """The entries from the `first`th on, as they stand in the file."""
-        entries = array("i", bytes(8 * (len(self._offsets) - first)))
-        entries[0::2] = self._offsets[first:]
+        entries = array("i", bytes(8 * (len(self.offsets) - first)))
+        entries[0::2] = self.offsets[first:]
         entries[1::2] = self._positions[first:]
         if sys.byteorder == "little":
             entries.byteswap()
@@ -81,18 +81,18 @@ class OffsetIndex:
         if sys.byteorder == "little":
             entries.byteswap()
         index = cls()
-        index._offsets, index._positions = entries[0::2], entries[1::2]
-        count = len(index._offsets)
-        while count > 1 and not index._offsets[count - 1] and not index._positions[count - 1]:
+        index.offsets, index._positions = entries[0::2], entries[1::2]
+        count = len(index.offsets)
+        while count > 1 and not index.offsets[count - 1] and not index._positions[count - 1]:
             count -= 1
         # The first append of a segment gets no entry, so a lone entry of zeros is padding too.
         if count == 1 and not index._positions[0]:
             count = 0
-        del index._offsets[count:]
+        del index.offsets[count:]
         del index._positions[count:]
-        if any(map(ge, index._offsets, index._offsets[1:])) or any(map(ge, index._positions, index._positions[1:])):
+        if any(map(ge, index.offsets, index.offsets[1:])) or any(map(ge, index._positions, index._positions[1:])):
             raise CorruptIndex("the entries do not rise")
-        if count and (index._offsets[0] < 0 or index._positions[0] < 0 or index._positions[-1] >= log_bytes):
+        if count and (index.offsets[0] < 0 or index._positions[0] < 0 or index._positions[-1] >= log_bytes):
             raise CorruptIndex(f"an entry points to byte {index._positions[-1]} of a log of {log_bytes}")
         return index
 
@@ -100,19 +100,19 @@ class OffsetIndex:
 class TimeIndex:
     """From timestamps to offsets, in memory."""
 
-    __slots__ = ("_offsets", "_timestamps")
+    __slots__ = ("_timestamps", "offsets")
 
     def __init__(self) -> None:
         self._timestamps = array("q")
-        self._offsets = array("i")
+        self.offsets = array("i")
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self.offsets)
 
     @property
     def last(self) -> tuple[int, int] | None:
         """The last entry: (timestamp, relative offset)."""
-        return (self._timestamps[-1], self._offsets[-1]) if self._offsets else None
+        return (self._timestamps[-1], self.offsets[-1]) if self.offsets else None
 
     def maybe_append(self, timestamp: int, relative_offset: int) -> bool:
         """Add an entry if its timestamp is greater than any before."""
@@ -120,23 +120,23 @@ class TimeIndex:
         if timestamp < 0 or (timestamps and timestamp <= timestamps[-1]):
             return False
         timestamps.append(timestamp)
-        self._offsets.append(relative_offset)
+        self.offsets.append(relative_offset)
         return True
 
     def lookup(self, timestamp: int) -> int:
         """The relative offset up to which no record but that entry's own reaches `timestamp`; 0 without an entry."""
         at = bisect_right(self._timestamps, timestamp)
-        return self._offsets[at - 1] if at else 0
+        return self.offsets[at - 1] if at else 0
 
     def truncate_to(self, relative_offset: int) -> None:
         """Remove the entries at or after `relative_offset`."""
-        at = bisect_left(self._offsets, relative_offset)
-        del self._offsets[at:]
+        at = bisect_left(self.offsets, relative_offset)
+        del self.offsets[at:]
         del self._timestamps[at:]
 
     def encode(self, first: int = 0) -> bytes:
         """The entries from the `first`th on, as they stand in the file."""
-        timestamps, offsets = self._timestamps[first:], self._offsets[first:]
+        timestamps, offsets = self._timestamps[first:], self.offsets[first:]
         if sys.byteorder == "little":
             timestamps.byteswap()
             offsets.byteswap()
@@ -155,14 +155,14 @@ class TimeIndex:
             end -= TIME_ENTRY.size
         index = cls()
         index._timestamps.frombytes(_columns(data[:end], range(8)))
-        index._offsets.frombytes(_columns(data[:end], range(8, 12)))
+        index.offsets.frombytes(_columns(data[:end], range(8, 12)))
         if sys.byteorder == "little":
             index._timestamps.byteswap()
-            index._offsets.byteswap()
+            index.offsets.byteswap()
         if (
-            (end and (index._timestamps[0] < 0 or index._offsets[0] < 0))
+            (end and (index._timestamps[0] < 0 or index.offsets[0] < 0))
             or any(map(ge, index._timestamps, index._timestamps[1:]))
-            or any(map(gt, index._offsets, index._offsets[1:]))
+            or any(map(gt, index.offsets, index.offsets[1:]))
         ):
             raise CorruptIndex("the entries do not rise")
         return index

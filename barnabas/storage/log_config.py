@@ -4,7 +4,7 @@ Fields are named as Kafka's topic keys with underscores; the defaults are those 
 Kafka means it so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -49,8 +49,21 @@ class LogConfig:
     record_validation: RecordValidation = RecordValidation.HEADER
     max_decompressed_bytes: int = 512 * 1024 * 1024
 
+    # What every append asks, worked out once.
+    limits_timestamps: bool = field(init=False, repr=False, compare=False)
+    """Whether the timestamps of a client's records are held against the clock."""
+    walks_all_records: bool = field(init=False, repr=False, compare=False)
+    """Whether all records of a client's batch are looked at, however large it is."""
+
     def __post_init__(self) -> None:
         assert self.segment_bytes >= 14
         assert self.segment_index_bytes >= 4
         assert self.segment_ms >= 1
         assert self.delete or self.compact
+        limits_timestamps = (
+            self.message_timestamp_type is TimestampType.CREATE_TIME
+            and self.message_timestamp_difference_max_ms < MAX_INT64
+        )
+        walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
+        object.__setattr__(self, "limits_timestamps", limits_timestamps)
+        object.__setattr__(self, "walks_all_records", walks_all)

@@ -36,6 +36,8 @@ from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborte
 log = logging.getLogger(__name__)
 
 _REMEMBERED_POSITIONS: Final = 16
+_OFFSET_ENTRY_BYTES: Final = OFFSET_ENTRY.size
+_TIME_ENTRY_BYTES: Final = TIME_ENTRY.size
 
 
 @dataclass(slots=True, frozen=True)
@@ -182,8 +184,8 @@ class Segment:
                 return "age"
             # The time index keeps a slot for the entry that closes it.
             if (
-                len(growing.offsets) >= config.segment_index_bytes // OFFSET_ENTRY.size
-                or len(growing.times) >= config.segment_index_bytes // TIME_ENTRY.size - 1
+                len(growing.offsets.offsets) >= config.segment_index_bytes // _OFFSET_ENTRY_BYTES
+                or len(growing.times.offsets) >= config.segment_index_bytes // _TIME_ENTRY_BYTES - 1
             ):
                 return "index full"
         return None

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from barnabas.protocol.frames import frame_response
 from barnabas.protocol.ids import ApiKey
+from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Connection, Part
-from broker.dispatch import UnsupportedApiVersions, decode_request
+from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, Parked
 from broker.services import RequestContext, Services
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 _MAX_WAITING_FRAMES: Final = 32
 _MAX_WAITING_BYTES: Final = 1024 * 1024
 _MAX_OPEN_ANSWERS: Final = 256
+_FAILED: Final = "the broker failed to handle a request"
 _UNANSWERABLE: Final = "the broker failed to answer a request"
 _MAX_UNSENT_BYTES: Final = 256 * 1024
 
@@ -33,6 +35,7 @@ class _Answer:
     __slots__ = (
         "correlation_id",
         "handler",
+        "is_dropped",
         "is_ready",
         "ordered_us",
         "parked",
@@ -51,7 +54,17 @@ class _Answer:
         self.ordered_us = 0
         self.parts: list[Part] | None = None
         self.is_ready = False
+        self.is_dropped = False
         self.parked: asyncio.Future[Any] | None = None
+
+    def drop(self) -> None:
+        """It will not be sent: let go of its records, and wait for it no more."""
+        self.is_dropped = True
+        if self.parked is not None:
+            self.parked.cancel()
+        for part in self.parts or ():
+            if isinstance(part, FileSlice):
+                part.release()
 
 
 class ClientConnection:
@@ -117,11 +130,8 @@ class ClientConnection:
     def disconnected(self) -> None:
         self._closed = True
         self._refused = self._refused or "the peer is gone"
-        if self._running is not None:
-            self._running.cancel()
         for answer in self._answers:
-            if answer.parked is not None:
-                answer.parked.cancel()
+            answer.drop()
         self._answers.clear()
         for frame, _ in self._waiting:
             self._connection.frame_finished(frame)
@@ -190,7 +200,7 @@ class ClientConnection:
         except Exception:
             log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
             self._connection.frame_finished(frame)
-            self._refuse("the broker failed to handle a request")
+            self._refuse(_FAILED)
             return
         if type(result) is handler.api.response and not self._answers:
             self._connection.frame_finished(frame)
@@ -199,40 +209,32 @@ class ClientConnection:
         answer = _Answer(handler, header.api_version, header.correlation_id, received_us, started_us)
         self._answers.append(answer)
         if asyncio.iscoroutine(result):
-            self._running = asyncio.get_running_loop().create_task(self._run(answer, frame, result))
+            # Its records are a view of the frame.
+            self._running = task = asyncio.get_running_loop().create_task(result)
+            self._await(answer, task, frame)
             return
         self._connection.frame_finished(frame)
         if isinstance(result, asyncio.Future):
             self._running = result
-            self._park(answer, result)
+            answer.ordered_us = self._clock.monotonic_us()
+            self._await(answer, result)
             return
         self._settle(answer, result)
-
-    async def _run(self, answer: _Answer, frame: bytearray, work: Any) -> None:
-        """Carry a request whose effects take more than one turn of the loop."""
-        try:
-            result = await work
-        except CloseConnection as error:
-            self._answers.remove(answer)
-            self._refuse(str(error))
-            return
-        except Exception:
-            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
-            self._answers.remove(answer)
-            self._refuse("the broker failed to handle a request")
-            return
-        finally:
-            self._running = None
-            self._connection.frame_finished(frame)
-        if not self._closed:
-            self._settle(answer, result)
-            self._start_waiting()
 
     def _refuse(self, reason: str) -> None:
         """End the connection because of its latest request; requests before it are still answered."""
         self._refused = reason
         if not self._answers:
             self._close()
+
+    def _fail(self, answer: _Answer, reason: str) -> None:
+        """An answer cannot be given: those behind it cannot be either, and the connection ends."""
+        while self._answers:
+            last = self._answers.pop()
+            last.drop()
+            if last is answer:
+                break
+        self._refuse(reason)
 
     def _close(self) -> None:
         self._closed = True
@@ -257,6 +259,7 @@ class ClientConnection:
         key, version = handler.api.key, context.version
         parts = self._encode(handler, version, context.correlation_id, response)
         if parts is None:
+            release_records(response)
             self._refuse(_UNANSWERABLE)
             return
         self._connection.send(parts)
@@ -281,37 +284,50 @@ class ClientConnection:
         """The request's effects are ordered; its answer is here or parked."""
         answer.ordered_us = self._clock.monotonic_us()
         if type(result) is Parked:
-            self._park(answer, result.future)
+            self._await(answer, result.future)
             return
         self._ready(answer, result)
 
-    def _park(self, answer: _Answer, future: "asyncio.Future[Any]") -> None:
-        answer.ordered_us = self._clock.monotonic_us()
+    def _await(self, answer: _Answer, future: "asyncio.Future[Any]", frame: bytearray | None = None) -> None:
+        """Go on when the future is done: with a frame it is a task whose effects are not ordered before that."""
         answer.parked = future
-        future.add_done_callback(lambda done: self._on_parked_done(answer, done))
+        future.add_done_callback(lambda done: self._on_done(answer, done, frame))
 
-    def _on_parked_done(self, answer: _Answer, future: "asyncio.Future[Any]") -> None:
-        answer.parked = None
+    def _on_done(self, answer: _Answer, future: "asyncio.Future[Any]", frame: bytearray | None) -> None:
+        if frame is not None:
+            self._connection.frame_finished(frame)
         if self._running is future:
             self._running = None
-        if self._closed or future.cancelled():
+        if answer.parked is future:
+            answer.parked = None
+        try:
+            result = future.result()
+        except CloseConnection as error:
+            reason = str(error)
+        except asyncio.CancelledError:
+            reason = "a request was given up in the broker"
+        except Exception:
+            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
+            reason = _FAILED
+        else:
+            if answer.is_dropped:
+                _drop_result(result)
+                return
+            if frame is not None:
+                self._settle(answer, result)
+            else:
+                self._ready(answer, result)
+            self._start_waiting()
             return
-        error = future.exception()
-        if error is not None:
-            if not isinstance(error, CloseConnection):
-                log.error("%s: a parked request failed", self._connection.peer_host, exc_info=error)
-            self._answers.remove(answer)
-            self._refuse(str(error))
-            return
-        self._ready(answer, future.result())
-        self._start_waiting()
+        if not answer.is_dropped:
+            self._fail(answer, reason)
 
     def _ready(self, answer: _Answer, response: Any) -> None:
         if response is not NO_RESPONSE:
             answer.parts = self._encode(answer.handler, answer.version, answer.correlation_id, response)
             if answer.parts is None:
-                self._answers.remove(answer)
-                self._refuse(_UNANSWERABLE)
+                release_records(response)
+                self._fail(answer, _UNANSWERABLE)
                 return
         answer.is_ready = True
         answers = self._answers
@@ -329,3 +345,11 @@ class ClientConnection:
             )
         if self._refused is not None and not answers:
             self._close()
+
+
+def _drop_result(result: Any) -> None:
+    """What a request came to whose connection has ended."""
+    if type(result) is Parked:
+        result.future.cancel()
+    else:
+        release_records(result)

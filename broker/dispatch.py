@@ -13,7 +13,9 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import RequestHeader, decode_request_header
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
+from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.primitives import WireError
+from barnabas.runtime.disk import FileSlice
 from broker.registry import CloseConnection, Handler, Registry
 
 _LOWEST_HEADER_BYTES: Final = 8
@@ -72,3 +74,12 @@ def versions_of(handlers: Iterable[Handler], error: ErrorCode = ErrorCode.NONE) 
         for handler in handlers
     ]
     return ApiVersionsResponse(error_code=error, api_keys=keys)
+
+
+def release_records(response: object) -> None:
+    """Let go of the slices of an answer that will not be sent; only Fetch has any."""
+    if isinstance(response, FetchResponse):
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if isinstance(partition.record_set, FileSlice):
+                    partition.record_set.release()

@@ -56,10 +56,10 @@ class Replicas:
         self._log_directories = log_directories
         self._clock = clock
         self._spawn = spawn
-        self._partitions: dict[TopicPartition, Partition] = {}
+        self._partitions: dict[tuple[str, int], Partition] = {}
 
-    def partition(self, topic_partition: TopicPartition) -> Partition | None:
-        """The replica here, of any role; None where this broker holds none."""
+    def partition(self, topic_partition: tuple[str, int]) -> Partition | None:
+        """The replica here, of any role; None where this broker holds none. A plain pair finds it too."""
         return self._partitions.get(topic_partition)
 
     def partitions(self) -> list[Partition]:

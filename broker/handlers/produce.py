@@ -44,6 +44,7 @@ from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, P
 from broker.services import RequestContext
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 
+_KNOWN_ACKS: Final = (1, ALL_REPLICAS, 0)
 _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
 _LENGTH_AT: Final = 8
@@ -95,23 +96,23 @@ class _Produce:
             if not topic.partitions:
                 continue
             answers: list[PartitionProduceResponse] = []
-            self._topics.append(TopicProduceResponse(name=topic.name, partitions=answers))
+            self._topics.append(TopicProduceResponse(topic.name, answers))
             for data in topic.partitions:
-                answer = PartitionProduceResponse(partition_index=data.partition_index, base_offset=-1)
+                answer = PartitionProduceResponse(data.partition_index, ErrorCode.NONE, -1)
                 answers.append(answer)
                 self._append_one(topic.name, data, answer)
         return not self._slow
 
     def _append_one(self, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse) -> None:
+        context = self._context
+        partition = context.broker.replicas.partition((topic, data.partition_index))
         try:
-            topic_partition = TopicPartition(topic, data.partition_index)
-            partition = self._context.broker.replicas.partition(topic_partition)
             if partition is None:
-                require_known(self._context.broker, topic_partition)
+                require_known(context.broker, TopicPartition(topic, data.partition_index))
             # A decoded record set is a view of the request's frame.
             records = self._check(topic, data.records)  # type: ignore[arg-type]
             if partition is None:
-                partition = find_partition(self._context.broker, topic_partition)
+                partition = find_partition(context.broker, TopicPartition(topic, data.partition_index))
             if records is None:
                 return
             info = partition.try_append(records, acks=self._acks)
@@ -139,7 +140,7 @@ class _Produce:
     def _check(self, topic: str, records: memoryview | None) -> memoryview | None:
         """What Kafka checks before the log does: format, acks, internal topics. None where there is nothing."""
         checked = _check_format(records, self._context.version)
-        if self._acks not in (ALL_REPLICAS, 0, 1):
+        if self._acks not in _KNOWN_ACKS:
             raise _Refused(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in INTERNAL_TOPICS and self._context.client_id != _ADMIN_CLIENT:
             raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
@@ -179,7 +180,7 @@ class _Produce:
 
     def finish(self) -> ProduceResponse | Parked | NoResponse:
         """All is appended: answer, or park until it is acknowledged."""
-        response = ProduceResponse(responses=self._topics)
+        response = ProduceResponse(self._topics)
         if self._acks == 0:
             return self._finish_without_answer()
         if not self._pending:
@@ -237,18 +238,19 @@ def _check_format(records: memoryview | None, version: int) -> memoryview | None
         if len(records) <= _MAGIC_AT:
             # Too short to say what it is: the log says what is wrong with it.
             return records
+    size = len(records)
     length, magic, attributes = (
-        _unpack_peek(records, _LENGTH_AT) if len(records) >= HEADER_BYTES else (0, records[_MAGIC_AT], 0)
+        _unpack_peek(records, _LENGTH_AT) if size >= HEADER_BYTES else (0, records[_MAGIC_AT], 0)
     )
     if magic != CURRENT_MAGIC:
         _refuse_magic(magic, version)
     if version >= _ONE_BATCH_SINCE:
-        if attributes & CODEC_MASK == Codec.ZSTD and version < _ZSTD_SINCE:
+        if version < _ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
             raise _Refused(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"Produce requests with version {version} are not allowed to use ZStandard compression",
             )
-        if -LOG_OVERHEAD_BYTES < length < len(records) - LOG_OVERHEAD_BYTES:
+        if -LOG_OVERHEAD_BYTES < length < size - LOG_OVERHEAD_BYTES:
             raise _Refused(
                 ErrorCode.INVALID_RECORD,
                 f"Produce requests with version {version} are only allowed to contain exactly one record batch",

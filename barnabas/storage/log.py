@@ -316,13 +316,15 @@ class Log:
     def recovery_point_to_keep(self) -> int:
         """The recovery point as a checkpoint may say it: a segment that ends at or below it has its indexes on disk.
 
-        The active one has not, and may be rolled at its end at any time.
+        A segment may be rolled at the recovery point at any time, and its indexes be lost then. So unless a segment
+        begins there already, one less is said: recovery looks at the segment that holds that offset.
         """
-        oldest = self.segments.growing()[0]
-        if oldest is not self.segments.active:
-            return min(self.recovery_point, oldest.base_offset)
-        ends_active = self.recovery_point == self.log_end_offset > oldest.base_offset
-        return self.recovery_point - 1 if ends_active else self.recovery_point
+        point, segments = self.recovery_point, self.segments
+        oldest = segments.growing()[0]
+        if oldest is not segments.active and point >= oldest.base_offset:
+            return oldest.base_offset
+        place = segments.place_of(point)
+        return point if place < 0 or segments[place].base_offset == point else point - 1
 
     def plan_flush(self, up_to: int | None = None, *, closing: bool = False) -> LogFlush:
         """What to sync so that all below `up_to` (the end, if not given) survives a power cut.

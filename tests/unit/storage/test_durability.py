@@ -104,7 +104,7 @@ async def test_no_recovery_point_on_disk_stays_above_a_cut():
     await machine.flush()
     await machine.directory.checkpoint_all()
     await machine.store.directories.truncate({TP: 1})
-    assert machine.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 1\n"
+    assert machine.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 0\n"
     machine.append(1, 2, 3, 4, epoch=1)
     log = await machine.cut_power()
     assert machine.epochs() == {0: 0}
@@ -150,6 +150,21 @@ async def test_the_index_of_a_segment_rolled_after_a_checkpoint_is_not_trusted_u
     machine.append(3)
     log = await machine.kill()
     assert len(log.segments) == 2
+    machine.check_timestamps()
+
+
+async def test_the_index_of_a_segment_rolled_where_it_was_cut_is_not_trusted_unless_written():
+    machine = Machine()
+    await machine.start()
+    machine.append(0)
+    await machine.stop()
+    await machine.start()
+    machine.append(1, 2)
+    await machine.flush()
+    await machine.store.directories.truncate({TP: 2})
+    append(machine.log, batch(b"v" * 2 * ONE, timestamp=NOW + 20))
+    log = await machine.kill()
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
     machine.check_timestamps()
 
 

@@ -265,9 +265,12 @@ class ClientConnection:
         self._connection.send(parts)
         self._sent.append(key)
         local_us = self._clock.monotonic_us() - started_us
-        self._broker.metrics.request_done(
-            key, version=version, queue_us=started_us - received_us, local_us=local_us, remote_us=0
-        )
+        if started_us == received_us:
+            self._broker.metrics.request_done_at_once(key, version, local_us)
+        else:
+            self._broker.metrics.request_done(
+                key, version=version, queue_us=started_us - received_us, local_us=local_us, remote_us=0
+            )
 
     def _encode(self, handler: Handler, version: int, correlation_id: int, response: Any) -> list[Part] | None:
         """The answer's frame; None when the broker made an answer that cannot be sent, which costs this connection."""

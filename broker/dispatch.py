@@ -6,19 +6,22 @@ range of versions, so that the peer can try again (KIP-511).
 """
 
 from collections.abc import Iterable
+from struct import Struct
 from typing import Any, Final
 
 from barnabas.protocol.compiler import decoder
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header
+from barnabas.protocol.frames import RequestHeader, decode_request_header, request_header_decoder
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.primitives import WireError
 from barnabas.runtime.disk import FileSlice
-from broker.registry import CloseConnection, Handler, Registry
+from broker.registry import CloseConnection, Handler, Registry, Route
 
+_peek = Struct(">hh").unpack_from
 _LOWEST_HEADER_BYTES: Final = 8
+_MAX_FRAME_BYTES: Final = 2**31 - 1
 _MAX_PLAIN_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Only Produce carries data; anything else of this size would decode into many times its size in objects."""
 
@@ -39,13 +42,31 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
         CloseConnection: the frame is not a request that this broker serves.
         UnsupportedApiVersions: see there.
     """
-    if len(frame) < _LOWEST_HEADER_BYTES:
-        raise CloseConnection(f"a frame of {len(frame)} bytes holds no request header")
+    size = len(frame)
+    if size < _LOWEST_HEADER_BYTES:
+        raise CloseConnection(f"a frame of {size} bytes holds no request header")
     view = memoryview(frame)
+    route = registry.routes.get(_peek(frame)) or _open_route(registry, view)
+    handler, decode_header, decode_body, max_frame_bytes = route
     try:
-        header, position = decode_request_header(view)
+        header, position = decode_header(view, 0)
     except WireError as error:
-        raise CloseConnection(f"the request header is broken: {error}") from error
+        raise _broken_header(error) from error
+    if size > max_frame_bytes:
+        raise CloseConnection(f"{handler.key.name} of {size} bytes; {max_frame_bytes} are taken")
+    try:
+        request, _ = decode_body(view, position)
+    except WireError as error:
+        raise CloseConnection(f"{handler.key.name} v{header.api_version} cannot be decoded: {error}") from error
+    return handler, header, request
+
+
+def _open_route(registry: Registry, frame: memoryview) -> Route:
+    """The route of the first request of its API version, for those that follow. Raises as `decode_request`."""
+    try:
+        header, _ = decode_request_header(frame)
+    except WireError as error:
+        raise _broken_header(error) from error
     handler = registry.find(header.api_key)
     if handler is None:
         raise CloseConnection(f"API key {header.api_key} is not served")
@@ -58,13 +79,17 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
         raise CloseConnection(
             f"{handler.key.name} version {version} is not served; {handler.oldest} to {handler.newest} are"
         )
-    if len(frame) > _MAX_PLAIN_REQUEST_BYTES and handler.key is not ApiKey.PRODUCE:
-        raise CloseConnection(f"{handler.key.name} of {len(frame)} bytes; {_MAX_PLAIN_REQUEST_BYTES} are taken")
-    try:
-        request, _ = decoder(handler.api.request, version)(view, position)
-    except WireError as error:
-        raise CloseConnection(f"{handler.key.name} v{version} cannot be decoded: {error}") from error
-    return handler, header, request
+    route = registry.routes[header.api_key, version] = Route(
+        handler,
+        request_header_decoder(header.api_key, version),
+        decoder(handler.api.request, version),
+        _MAX_FRAME_BYTES if handler.key is ApiKey.PRODUCE else _MAX_PLAIN_REQUEST_BYTES,
+    )
+    return route
+
+
+def _broken_header(error: WireError) -> CloseConnection:
+    return CloseConnection(f"the request header is broken: {error}")
 
 
 def versions_of(handlers: Iterable[Handler], error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:

@@ -58,6 +58,11 @@ class PartitionRead:
         return 0 if self.records is None else self.records.size
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether no broker of the cluster is known to hold the partition."""
+        return self.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    @property
     def ends_the_wait(self) -> bool:
         """Whether the client should hear of it at once."""
         return self.error is not ErrorCode.NONE or self.diverging is not None
@@ -110,7 +115,8 @@ class FetchReader:
             release(reads)
             raise
         # Kafka finds partitions that it does not know before it reads, and tells them last.
-        return sorted(reads, key=_is_unknown) if any(map(_is_unknown, reads)) else reads
+        unknown = [read for read in reads if read.is_unknown]
+        return [read for read in reads if not read.is_unknown] + unknown if unknown else reads
 
     def _read_one(
         self, wanted: WantedPartition, session: FetchSession | None, max_bytes: int, *, at_least_one: bool
@@ -193,10 +199,6 @@ class FetchReader:
 def _aborted_in(replica: Log, read: LogRead) -> list[AbortedTransaction]:
     found = replica.aborted_transactions(start=read.offset, upper=replica.offset_bound(read))
     return [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
-
-
-def _is_unknown(read: PartitionRead) -> bool:
-    return read.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _out_of_range(partition: Partition, wanted: WantedPartition) -> OffsetOutOfRange:

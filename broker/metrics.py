@@ -27,7 +27,7 @@ _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _WINDOW_MS: Final = 300_000
 _BUCKETS: Final = 160
 _LATE_US: Final = 50_000
-_GREATEST_US: Final = (1 << 41) - 1
+_OCTAVES: Final = _BUCKETS // 4 - 1
 
 
 class TimeHistogram:
@@ -48,9 +48,11 @@ class TimeHistogram:
         if duration_us < 8:
             self.recent[duration_us] += 1
             return
-        self.greatest_us = max(self.greatest_us, duration_us)
-        octave = min(duration_us, _GREATEST_US).bit_length() - 3
-        self.recent[(octave << 2) + min(duration_us >> octave, 7)] += 1
+        if duration_us > self.greatest_us:  # noqa: PLR1730 - a call less for every request
+            self.greatest_us = duration_us
+        octave = duration_us.bit_length() - 3
+        # No duration is above the buckets but by a clock that went astray.
+        self.recent[(octave << 2) + (duration_us >> octave) if octave < _OCTAVES else -1] += 1
 
     def turn(self) -> None:
         """Begin a new window of the quantiles; what was before the last one is forgotten."""
@@ -199,19 +201,27 @@ class BrokerMetrics(Collector):
         self, api_key: int, *, local_us: int, remote_us: int, queue_us: int = 0, send_us: int = 0, version: int = 0
     ) -> None:
         """One request was answered: it waited its turn, was worked on, waited for others, and was sent."""
+        if not (queue_us or remote_us or send_us):
+            self.request_done_at_once(api_key, version, local_us)
+            return
         times = self._apis.get(api_key)
         if times is None:
             times = self._apis[api_key] = _ApiTimes()
         versions = times.versions
         versions[version] = versions.get(version, 0) + 1
-        if not (queue_us or remote_us or send_us):
-            times.at_once.add(local_us)
-            return
         times.queue.add(queue_us)
         times.local.add(local_us)
         times.remote.add(remote_us)
         times.send.add(send_us)
         times.total.add(queue_us + local_us + remote_us + send_us)
+
+    def request_done_at_once(self, api_key: int, version: int, local_us: int) -> None:
+        """One request was answered that waited for nothing."""
+        times = self._apis.get(api_key)
+        if times is None:
+            times = self._apis[api_key] = _ApiTimes()
+        times.versions[version] = times.versions.get(version, 0) + 1
+        times.at_once.add(local_us)
 
     def send_delayed(self, api_key: int, send_us: int) -> None:
         """An answer that was counted as done had to wait for its peer."""

@@ -19,8 +19,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from barnabas.protocol.compiler import Decode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import Api
 
@@ -64,12 +65,22 @@ class Handler:
         return self.api.key
 
 
-class Registry:
-    """The handlers by API key."""
+class Route(NamedTuple):
+    """What a request of one API version goes through."""
 
-    __slots__ = ("_handlers",)
+    handler: Handler
+    decode_header: Decode
+    decode_request: Decode
+    max_frame_bytes: int
+
+
+class Registry:
+    """The handlers by API key, and the routes by API key and version that requests have taken so far."""
+
+    __slots__ = ("_handlers", "routes")
 
     def __init__(self, handlers: Iterable[Handler]) -> None:
+        self.routes: dict[tuple[int, ...], Route] = {}
         self._handlers: dict[int, Handler] = {}
         for handler in handlers:
             assert handler.key not in self._handlers, f"two handlers for {handler.key!r}"

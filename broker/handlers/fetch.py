@@ -111,12 +111,18 @@ class _Fetch:
         plan = self._plan
         wanted = FetchSessions.dirty_of(plan.session) if plan.is_incremental and plan.session else plan.wanted
         reads = self._reader.read(wanted, plan.session)
-        size = 0
+        size = unknown = 0
         at_once = self._request.max_wait_ms <= 0 or self._is_due
         for read in reads:
             size += read.size_bytes
-            at_once = at_once or read.ends_the_wait
-        if at_once or size >= self._min_bytes or not (wanted or plan.session):
+            if read.is_unknown:
+                unknown += 1
+            else:
+                at_once = at_once or read.ends_the_wait
+        # As Kafka: what nobody knows does not end the wait for the others, so a client whose topic was deleted does
+        # not ask in a tight loop.
+        nothing_to_wait_for = unknown == (len(plan.session.partitions) if plan.session else len(wanted))
+        if at_once or size >= self._min_bytes or nothing_to_wait_for:
             self._reads = reads
             return True
         release(reads)

@@ -163,9 +163,22 @@ async def test_a_new_epoch_of_the_same_leader_fences_who_named_the_old_one_and_n
 async def test_an_error_ends_the_wait_of_the_other_partitions_at_once() -> None:
     broker, (first, _) = await leading(2)
     append_now(first, b"a")
-    answer = fetch_now(broker, fetch_request({("t", 9): 0, T0: 0, T1: 0}, max_wait_ms=500, min_bytes=1 << 20))
+    answer = fetch_now(broker, fetch_request({T1: 7, T0: 0}, max_wait_ms=500, min_bytes=1 << 20))
+    assert answer.errors()[T1] is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert answer.records[T0] != b""
+
+
+@virtual_time
+async def test_a_partition_that_nobody_knows_does_not_end_the_wait_of_the_others() -> None:
+    broker, (first, _) = await leading(2)
+    waiting = start_waiting(broker, fetch_request({("t", 9): 0, T0: 0}, max_wait_ms=500))
+    append_now(first, b"a")
+    answer = await fetched(waiting)
+    assert asyncio.get_running_loop().time() == 0
     assert answer.errors()[("t", 9)] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer.records[T0] != b""
+    alone = fetch_now(broker, fetch_request({("t", 9): 0}, max_wait_ms=500))
+    assert alone.errors()[("t", 9)] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @virtual_time

@@ -4,8 +4,10 @@ Commands come one at a time, in the order in which the controller sent them. Eac
 epoch and this broker's own epoch before anything is touched.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, ControllerEpoch, TopicPartition
@@ -15,8 +17,12 @@ from broker.topic_configs import TopicConfigs, TopicSettings
 from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.fencing import decide_fence
 from replication.replicas import ReplicaAssignment, Replicas
+from zk_schema.ops import SessionLost
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 16
+"""Partitions that are worked on before clients have their turn: making a log touches the disk."""
 
 
 class ControlService:
@@ -43,11 +49,13 @@ class ControlService:
         error = self._fence(command)
         if error is not ErrorCode.NONE:
             return CommandResult(error)
-        settings: dict[str, TopicSettings] = {}
+        try:
+            settings = await self._settings(command)
+        except SessionLost:
+            # So is the registration that the command was meant for.
+            return CommandResult(ErrorCode.STALE_BROKER_EPOCH)
         errors: dict[TopicPartition, ErrorCode] = {}
-        for partition in command.partitions:
-            if partition.topic not in settings:
-                settings[partition.topic] = await self._topic_configs.settings(partition.topic)
+        for number, partition in enumerate(command.partitions, 1):
             topic = settings[partition.topic]
             error = await self._replicas.assign(
                 ReplicaAssignment(
@@ -64,6 +72,7 @@ class ControlService:
             )
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
+            await _maybe_yield(number)
         return CommandResult(partition_errors=errors)
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
@@ -72,12 +81,13 @@ class ControlService:
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         errors: dict[TopicPartition, ErrorCode] = {}
-        for partition in command.partitions:
+        for number, partition in enumerate(command.partitions, 1):
             error = await self._replicas.stop(
                 partition.topic_partition, leader_epoch=partition.leader_epoch, delete=partition.delete
             )
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
+            await _maybe_yield(number)
         return CommandResult(partition_errors=errors)
 
     async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult:
@@ -89,6 +99,12 @@ class ControlService:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
         return CommandResult(error)
+
+    async def _settings(self, command: LeaderAndIsr) -> dict[str, TopicSettings]:
+        """What the command's topics set for themselves. Raises SessionLost."""
+        topics = list(dict.fromkeys(partition.topic for partition in command.partitions))
+        found = await asyncio.gather(*map(self._topic_configs.settings, topics))
+        return dict(zip(topics, found, strict=True))
 
     def _fence(self, command: Command) -> ErrorCode:
         error = decide_fence(
@@ -105,3 +121,8 @@ class ControlService:
                 error.name,
             )
         return error
+
+
+async def _maybe_yield(done: int) -> None:
+    if done % _AT_ONCE == 0:
+        await asyncio.sleep(0)

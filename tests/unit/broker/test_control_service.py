@@ -1,0 +1,258 @@
+"""The controller's orders on the broker's side: fenced before anything is touched, and carried out in order."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from broker.control_service import ControlService
+from broker.topic_configs import TopicConfigs
+from controller.commands import (
+    Command,
+    CommandResult,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+)
+from tests.support.virtual_time import turns, virtual_time
+from tests.unit.broker.data_broker import DataBroker
+from tests.unit.broker.small_broker import describe, live_broker, make_config
+from tests.unit.replication.replica_world import ME, append_now
+from zk_schema import paths
+from zk_schema.memory import MemorySession, MemoryZooKeeper
+from zk_schema.ops import Create
+from zk_schema.payloads import EntityConfig
+
+CONTROLLER = BrokerId(9)
+T0 = TopicPartition("t", 0)
+
+
+class Ordered:
+    """A broker with epoch 100 whose controller had epoch 5 so far."""
+
+    def __init__(self) -> None:
+        self.broker = DataBroker()
+        self.server = MemoryZooKeeper()
+        self.zk = MemorySession(self.server)
+        self.epoch = BrokerEpoch(100)
+        self.service = ControlService(
+            metadata=self.broker.view,
+            metrics=self.broker.metrics,
+            replicas=self.broker.services.replicas,
+            topic_configs=TopicConfigs(make_config(), self.zk),
+            broker_epoch=lambda: self.epoch,
+        )
+
+    async def open(self) -> "Ordered":
+        await self.zk.open()
+        await self.broker.open()
+        for path in ("/config", "/config/topics"):
+            await self.zk.write(Create(path, None))
+        assert (await self.obey(self.tell())).error_code is ErrorCode.NONE
+        return self
+
+    async def set_config(self, topic: str, **config: str) -> None:
+        given = {name.replace("_", "."): text for name, text in config.items()}
+        await self.zk.write(Create(paths.topic_config(topic), EntityConfig(given).encode()))
+
+    async def obey(self, command: Command) -> CommandResult:
+        match command:
+            case LeaderAndIsr():
+                return await self.service.on_leader_and_isr(command)
+            case StopReplica():
+                return await self.service.on_stop_replica(command)
+            case UpdateMetadata():
+                return await self.service.on_update_metadata(command)
+
+    def lead(
+        self, *numbers: int, topic: str = "t", epoch: int = 0, controller: int = 5, broker: int = 100
+    ) -> LeaderAndIsr:
+        partitions = [
+            LeaderAndIsrPartition(
+                topic,
+                number,
+                ControllerEpoch(controller),
+                ME,
+                LeaderEpoch(epoch),
+                (ME,),
+                3,
+                (ME,),
+                is_new=True,
+            )
+            for number in numbers
+        ]
+        return LeaderAndIsr(CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions)
+
+    def stop(self, *numbers: int, epoch: int = -2, controller: int = 5, broker: int = 100) -> StopReplica:
+        partitions = [StopReplicaPartition("t", number, LeaderEpoch(epoch), delete=True) for number in numbers]
+        return StopReplica(CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions)
+
+    def tell(self, *numbers: int, leader: int = ME, controller: int = 5, broker: int = 100) -> UpdateMetadata:
+        partitions = [describe("t", number, leader=leader) for number in numbers]
+        return UpdateMetadata(
+            CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions, (live_broker(1),)
+        )
+
+    def holds(self, at: TopicPartition = T0) -> bool:
+        return self.broker.world.replicas.partition(at) is not None
+
+
+Make = Callable[[Ordered, int, int], Command]
+ORDERS: dict[str, Make] = {
+    "LeaderAndIsr": lambda ordered, controller, broker: ordered.lead(0, controller=controller, broker=broker),
+    "StopReplica": lambda ordered, controller, broker: ordered.stop(7, controller=controller, broker=broker),
+    "UpdateMetadata": lambda ordered, controller, broker: ordered.tell(0, controller=controller, broker=broker),
+}
+
+
+@pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS.keys())
+@pytest.mark.parametrize(
+    ("controller", "broker", "expected"),
+    [
+        (5, 100, ErrorCode.NONE),
+        (6, 100, ErrorCode.NONE),
+        (4, 100, ErrorCode.STALE_CONTROLLER_EPOCH),
+        (5, 99, ErrorCode.STALE_BROKER_EPOCH),
+        (5, 101, ErrorCode.NONE),
+        (5, -1, ErrorCode.NONE),
+        (4, 99, ErrorCode.STALE_CONTROLLER_EPOCH),
+    ],
+)
+def test_an_order_is_held_against_both_epochs(make: Make, controller: int, broker: int, expected: ErrorCode) -> None:
+    @virtual_time
+    async def run() -> None:
+        ordered = await Ordered().open()
+        result = await ordered.obey(make(ordered, controller, broker))
+        assert result.error_code is expected
+
+    run()
+
+
+@virtual_time
+async def test_what_is_refused_touches_nothing() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.lead(0))
+    await ordered.obey(ordered.tell(0))
+    for controller, broker in ((4, 100), (5, 99)):
+        await ordered.obey(ordered.lead(1, controller=controller, broker=broker))
+        await ordered.obey(ordered.stop(0, controller=controller, broker=broker))
+        await ordered.obey(ordered.tell(0, leader=-2, controller=controller, broker=broker))
+    assert (ordered.holds(), ordered.holds(TopicPartition("t", 1))) == (True, False)
+    assert ordered.broker.view.partition(T0) is not None
+
+
+@pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS.keys())
+def test_an_order_of_a_later_controller_fences_the_earlier_one(make: Make) -> None:
+    @virtual_time
+    async def run() -> None:
+        ordered = await Ordered().open()
+        await ordered.obey(make(ordered, 6, 100))
+        for old in ORDERS.values():
+            assert (await ordered.obey(old(ordered, 5, 100))).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+
+    run()
+
+
+@virtual_time
+async def test_an_order_that_was_refused_for_its_broker_epoch_does_not_raise_the_controllers() -> None:
+    ordered = await Ordered().open()
+    assert (await ordered.obey(ordered.lead(0, controller=8, broker=99))).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert (await ordered.obey(ordered.lead(0, controller=5))).error_code is ErrorCode.NONE
+
+
+@virtual_time
+async def test_a_broker_that_registered_again_has_another_epoch_at_once() -> None:
+    ordered = await Ordered().open()
+    ordered.epoch = BrokerEpoch(200)
+    assert (await ordered.obey(ordered.lead(0))).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert (await ordered.obey(ordered.lead(0, broker=200))).error_code is ErrorCode.NONE
+
+
+@virtual_time
+async def test_partitions_are_made_with_what_their_topic_sets_for_itself() -> None:
+    ordered = await Ordered().open()
+    await ordered.set_config("t", min_insync_replicas="2", max_message_bytes="77", flush_messages="1")
+    await ordered.set_config("odd", nonsense="1", max_message_bytes="x")
+    command = ordered.lead(0, 1)
+    command.partitions += ordered.lead(0, topic="odd").partitions
+    assert await ordered.obey(command) == CommandResult()
+    replicas = ordered.broker.world.replicas
+    for at in (T0, TopicPartition("t", 1)):
+        partition = replicas.partition(at)
+        assert partition is not None
+        assert (partition.min_in_sync_replicas, partition.zk_version) == (2, 3)
+        assert (partition.log.config.max_message_bytes, partition.log.config.flush_messages) == (77, 1)
+    odd = replicas.partition(TopicPartition("odd", 0))
+    assert odd is not None
+    assert odd.log.config.max_message_bytes == 1048588
+
+
+@virtual_time
+async def test_each_partition_is_answered_for_itself() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.lead(0, epoch=3))
+    result = await ordered.obey(ordered.lead(0, 1, epoch=3))
+    assert result == CommandResult(partition_errors={T0: ErrorCode.STALE_CONTROLLER_EPOCH})
+    result = await ordered.obey(ordered.stop(0, 1, epoch=3))
+    errors = {TopicPartition("t", number): ErrorCode.FENCED_LEADER_EPOCH for number in (0, 1)}
+    assert result == CommandResult(partition_errors=errors)
+    assert await ordered.obey(ordered.stop(0, 1, 2)) == CommandResult()
+    assert not ordered.holds()
+
+
+@virtual_time
+async def test_a_deleted_topic_is_forgotten_by_the_view_and_the_metrics_when_its_last_partition_goes() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.tell(0, 1))
+    ordered.broker.metrics.topic("t").bytes_in = 5
+    await ordered.obey(ordered.tell(0, leader=-2))
+    assert ordered.broker.metrics.topic("t").bytes_in == 5
+    await ordered.obey(ordered.tell(1, leader=-2))
+    assert not ordered.broker.view.has_topic("t")
+    assert ordered.broker.metrics.topic("t").bytes_in == 0
+
+
+@virtual_time
+async def test_a_session_that_ends_during_an_order_refuses_it_and_touches_nothing() -> None:
+    ordered = await Ordered().open()
+    ordered.server.withhold(ordered.zk, requests=True, answers=True)
+    obeying = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(0, 1)))
+    await turns()
+    ordered.server.expire(ordered.zk)
+    assert await obeying == CommandResult(ErrorCode.STALE_BROKER_EPOCH)
+    assert not ordered.holds()
+    await turns()
+    assert await ordered.obey(ordered.lead(0, 1)) == CommandResult()
+
+
+@virtual_time
+async def test_a_connection_that_is_away_only_delays_an_order() -> None:
+    ordered = await Ordered().open()
+    ordered.server.disconnect(ordered.zk, hold=True)
+    obeying = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(0)))
+    await turns()
+    assert not obeying.done()
+    ordered.server.release(ordered.zk)
+    assert await obeying == CommandResult()
+    assert ordered.holds()
+
+
+@virtual_time
+async def test_clients_have_their_turn_while_many_partitions_are_made_and_removed() -> None:
+    ordered = await Ordered().open()
+    (partition,) = await ordered.broker.lead("served")
+    order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(200))))
+    turns_between = 0
+    while not order.done():
+        append_now(partition)
+        await asyncio.sleep(0)
+        turns_between += 0 < len(ordered.broker.world.replicas.partitions()) < 201
+    assert turns_between >= 10
+    assert await order == CommandResult()
+    assert len(ordered.broker.world.replicas.partitions()) == 201
+    assert await ordered.obey(ordered.stop(*range(200))) == CommandResult()
+    assert len(ordered.broker.world.replicas.partitions()) == 1

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
-from barnabas.protocol.compiler import decode, decoder, encode, encode_parts, encoder
+from barnabas.protocol.compiler import Decode, decode, decoder, encode, encode_parts, encoder
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import (
@@ -83,7 +83,13 @@ def decode_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int
     if len(buf) - pos < _KEY_AND_VERSION.size:
         raise TruncatedMessage("a request header ends early")
     api_key, version = _KEY_AND_VERSION.unpack_from(buf, pos)
-    return decoder(RequestHeader, request_header_version(api_key, version))(buf, pos)
+    decoded: tuple[RequestHeader, int] = request_header_decoder(api_key, version)(buf, pos)
+    return decoded
+
+
+def request_header_decoder(api_key: int, version: int) -> Decode:
+    """Return the function (buf, pos) -> (RequestHeader, position after it) for an API's version. UnknownApiKey."""
+    return decoder(RequestHeader, request_header_version(api_key, version))
 
 
 def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -1,5 +1,6 @@
 """The rules of the house, held against every file. Tables: `house/tables.py`; reasons: CONTRIBUTING.md."""
 
+import ast
 import os
 import re
 import sys
@@ -54,6 +55,12 @@ def test_every_row_of_the_tables_is_about_something_that_exists() -> None:
     paths = tracked_paths()
     assert [pattern for pattern in tables.PURE if not any(imports.matches(p, [pattern]) for p in paths)] == []
     assert [package for package in tables.LAYERS if package.replace(".", "/") + "/__init__.py" not in paths] == []
+
+
+def test_what_calls_itself_pure_is_held_to_it() -> None:
+    claims = [m.path for m in modules() if m.is_product and re.search(r"\bPure[.:]", ast.get_docstring(m.tree) or "")]
+    assert [path for path in claims if not imports.matches(path, tables.PURE)] == []
+    assert claims
 
 
 def test_imports_of_packages_form_no_circle() -> None:

@@ -151,8 +151,8 @@ class _Start:
         log_directories = self._log_directories()
         try:
             cluster_id = await membership.cluster_id(ports.random)
-            broker_id = await membership.broker_id(log_directories.acquire(cluster_id))
             self._undo.push_async_callback(log_directories.close)
+            broker_id = await membership.broker_id(log_directories.acquire(cluster_id))
             await log_directories.load(await self._topic_log_configs(zk))
         except (StorageStartError, MembershipRefused, ZooKeeperError) as error:
             raise StartFailed(str(error)) from error
@@ -164,6 +164,7 @@ class _Start:
         listeners = await self._listen(network)
         services = self._services(broker_id, cluster_id, zk, log_directories)
         self._replicas = services.replicas
+        self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership)
         metrics_server = await self._serve_metrics(services, network)
         ports_bound = {name: listener.port for name, listener in listeners.items()}
@@ -174,7 +175,10 @@ class _Start:
         self._undo.callback(membership.stop)
         log_directories.write_meta_properties(broker_id, cluster_id)
         maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
+        self._undo.callback(maintenance.cancel)
+        self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
+        self._undo.callback(services.features.stop)
         await services.features.start()
         await self._hear_of_the_cluster(services)
         for name, listener in listeners.items():

@@ -125,7 +125,8 @@ class ClientConnection:
             for api_key in self._delayed:
                 self._broker.metrics.send_delayed(api_key, send_us)
             self._delayed.clear()
-        self._start_waiting()
+        if self._waiting or not self._is_reading:
+            self._start_waiting()
 
     def disconnected(self) -> None:
         self._closed = True

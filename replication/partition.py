@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 ALL_REPLICAS: Final = -1
 FLUSH_EACH_APPEND: Final = 1
+_CLIENT: Final = AppendOrigin.CLIENT
 
 
 class PartitionRefused(Exception):
@@ -185,7 +186,7 @@ class Partition:
             self._check_append(acks)
         try:
             return self.log.prepare_append(
-                records, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=self._clock.wall_ms()
+                records, leader_epoch=self.leader_epoch, origin=_CLIENT, now_ms=self._clock.wall_ms()
             )
         except LogOffline as error:
             raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -40,6 +40,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Ages = tuple[int, int, int]
 """Of walked records: least and greatest timestamp, as deltas to the batch's first, and the index of the greatest."""
 
+_UNCOMPRESSED: Final = int(Codec.NONE)
 _NO_HEADERS: Final[Headers] = ()
 _NO_AGES: Final[Ages] = (1 << 64, -(1 << 64), 0)
 """What a walk starts with lies outside of 64 bits."""
@@ -152,7 +153,7 @@ def validate_records(
     verify_dense(header)
     count = header.record_count
     keyless: list[int] | None = [] if require_keys else None
-    if header.attributes & CODEC_MASK == Codec.NONE:
+    if header.attributes & CODEC_MASK == _UNCOMPRESSED:
         data = bytes(_payload(buf, pos, header))
         consumed, _, walked, ages = _walk(data, count, 0, _NO_AGES, keyless)
         left_bytes = len(data) - consumed

@@ -36,6 +36,9 @@ _TRUSTED_BYTES: Final = 1024 * 1024
 """A peer whose last frame was whole gets a buffer of that size, up to this, for the next one at once."""
 _SENDFILE_BYTES: Final = 1024 * 1024
 _BUFFERS_A_CALL: Final = 64
+# As plain numbers: the operators of the flags' own type make an object each time.
+_NOW: Final = int(socket.MSG_DONTWAIT)
+_NOW_WITH_MORE: Final = int(socket.MSG_DONTWAIT | socket.MSG_MORE)
 
 
 class SharedBuffers:
@@ -217,7 +220,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             sink.frame_received(bytearray(staging[start:position]))
             if self._closing:
                 return
-        self._rest = bytes(staging[position:end])
+        self._rest = bytes(staging[position:end]) if position < end else b""
 
     def _begin_frame(self, size: int, arrived: memoryview) -> None:
         """Give a frame that is not whole yet its own buffer."""
@@ -302,17 +305,18 @@ class SocketConnection(asyncio.BufferedProtocol):
         if out:
             self._arm()
             return
-        self._disarm()
+        if self._armed:
+            self._disarm()
         if self._sink is not None:
             self._sink.drained()
 
     def _send_bytes(self) -> None:
         out = self._out
         buffers: list[Any] = []
-        flags = socket.MSG_DONTWAIT
+        flags = _NOW
         for part in out:
             if type(part) is FileSlice:
-                flags |= socket.MSG_MORE
+                flags = _NOW_WITH_MORE
                 break
             buffers.append(part)
             if len(buffers) == _BUFFERS_A_CALL:

@@ -63,6 +63,11 @@ class AppendOrigin(Enum):
     REPLICATION = auto()
 
 
+# A member of an enumeration costs more to look up than a name of the module.
+_CLIENT: Final = AppendOrigin.CLIENT
+_LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+
+
 @dataclass(slots=True, frozen=True)
 class RecordError:
     """What is wrong with one record, by its place in the batch (KIP-467)."""
@@ -136,13 +141,13 @@ def prepare_from_client(
     Raises AppendRejected, or OSError when the log had to be rolled and could not.
     """
     config = log.config
-    header = _read_single(records, config, from_client=origin is AppendOrigin.CLIENT)
+    header = _read_single(records, config, from_client=origin is _CLIENT)
     size_bytes = LOG_OVERHEAD_BYTES + header.length
     if len(records) != size_bytes:
         records = records[:size_bytes]
     base_offset = log.log_end_offset
     max_timestamp = header.max_timestamp
-    if origin is AppendOrigin.CLIENT:
+    if origin is _CLIENT:
         max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
     if size_bytes > config.segment_bytes:
         raise AppendRejected(
@@ -155,7 +160,7 @@ def prepare_from_client(
         try:
             if header.is_control:
                 marker = _check_marker(log, records, header)
-            elif origin is not AppendOrigin.CLIENT:
+            elif origin is not _CLIENT:
                 log.producers.check_coordinator_batch(header)
             elif (original := log.producers.check_batch(header)) is not None:
                 return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
@@ -164,7 +169,7 @@ def prepare_from_client(
     log_append_time_ms = -1
     patch(records, 0, base_offset=base_offset, leader_epoch=leader_epoch)
     header.leader_epoch = leader_epoch
-    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if config.message_timestamp_type is _LOG_APPEND_TIME:
         log_append_time_ms = max_timestamp = now_ms
         patch_log_append_time(records, 0, now_ms)
     elif max_timestamp != header.max_timestamp:
@@ -264,7 +269,7 @@ def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
         prepared.log_append_time_ms,
         log.log_start_offset,
         len(prepared.data),
-        duplicate=False,
+        False,
     )
 
 
@@ -359,8 +364,9 @@ def _check_client_batch(
     if config.limits_timestamps:
         _check_timestamps(records, header, config, summary, base_offset=base_offset, now_ms=now_ms)
     # A batch whose timestamps are all below -1 has none, as Kafka sees it.
-    create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
-    return max(summary.max_timestamp, NO_TIMESTAMP) if create_time else header.max_timestamp
+    if config.message_timestamp_type is _LOG_APPEND_TIME:
+        return header.max_timestamp
+    return max(summary.max_timestamp, NO_TIMESTAMP)
 
 
 def _check_codec(header: BatchHeader) -> None:

@@ -310,7 +310,9 @@ class Segment:
     def _remember(self, offset: int, position: int) -> None:
         positions = self._positions
         if len(positions) >= _REMEMBERED_POSITIONS:
-            del positions[next(iter(positions))]
+            # Half of them at a time: looking for the oldest with each append would cost more than all else here.
+            for oldest in list(positions)[: _REMEMBERED_POSITIONS // 2]:
+                del positions[oldest]
         positions[offset] = position
 
     def _stored_offsets(self) -> StoredIndex:

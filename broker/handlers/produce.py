@@ -44,6 +44,7 @@ from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, P
 from broker.services import RequestContext
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 
+_NO_ERROR: Final = ErrorCode.NONE
 _KNOWN_ACKS: Final = (1, ALL_REPLICAS, 0)
 _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
@@ -98,7 +99,7 @@ class _Produce:
             answers: list[PartitionProduceResponse] = []
             self._topics.append(TopicProduceResponse(topic.name, answers))
             for data in topic.partitions:
-                answer = PartitionProduceResponse(data.partition_index, ErrorCode.NONE, -1)
+                answer = PartitionProduceResponse(data.partition_index, _NO_ERROR, -1)
                 answers.append(answer)
                 self._append_one(topic.name, data, answer)
         return not self._slow

@@ -46,7 +46,7 @@ def _by_address(config: BrokerConfig) -> dict[str, int]:
     for host, limit in config.max_connections_per_ip_overrides.items():
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise ConfigError(
                 "max.connections.per.ip.overrides", host, f"a host that can be found ({error})"
             ) from error

@@ -88,7 +88,10 @@ class SocketNetwork:
 
     async def listen(self, host: str, port: int) -> SocketListener:
         loop = asyncio.get_running_loop()
-        resolved = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            resolved = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except UnicodeError as error:
+            raise OSError(errno.EINVAL, f"no host can be called {host}: {error}") from error
         family, kind, protocol, _, address = min(resolved, key=lambda entry: entry[0])
         sock = socket.socket(family, kind, protocol)
         try:

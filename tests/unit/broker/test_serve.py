@@ -253,6 +253,7 @@ async def test_a_listener_that_cannot_be_bound_stops_the_start_and_the_ones_befo
             listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
             inter_broker_listener_name="A",
         )
+        await fails(host, "listeners=", listeners="PLAINTEXT://no..host:0")
         await fails(host, r"barnabas\.control\.listener", barnabas_control_listener=f"127.0.0.1:{port}")
         await fails(host, r"barnabas\.metrics\.port", barnabas_metrics_port=str(port))
     await succeeds(host)

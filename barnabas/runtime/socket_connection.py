@@ -44,7 +44,7 @@ _NOW_WITH_MORE: Final = int(socket.MSG_DONTWAIT | socket.MSG_MORE)
 class SharedBuffers:
     """What the connections of one loop have in common."""
 
-    __slots__ = ("budget", "forget", "head", "staging", "traffic", "warm")
+    __slots__ = ("budget", "forget", "head", "staged", "staging", "traffic", "warm")
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class SharedBuffers:
         warm: Callable[[FileSlice], Coroutine[Any, Any, None]],
         forget: "Callable[[SocketConnection], None]",
     ) -> None:
-        self.staging = memoryview(bytearray(STAGING_BYTES))
+        self.staged = bytearray(STAGING_BYTES)
+        self.staging = memoryview(self.staged)
         self.head = self.staging[:_HEAD_BYTES]
         self.budget = budget
         self.traffic = traffic
@@ -199,11 +200,12 @@ class SocketConnection(asyncio.BufferedProtocol):
 
     def _cut_frames(self, sink: FrameSink, end: int) -> None:
         """Hand over the whole frames in the first `end` bytes of the staging area and keep the rest."""
-        staging = self._shared.staging
+        # The array and not its view: a slice of it is a frame already.
+        staged = self._shared.staged
         limit = self._options.max_frame_bytes
         position = 0
         while end - position >= _SIZE_BYTES:
-            (size,) = _unpack_size(staging, position)
+            (size,) = _unpack_size(staged, position)
             if not 0 < size <= limit:
                 self._rest = b""
                 self.close(f"a frame of {size} bytes was announced; allowed are 1 to {limit}")
@@ -211,16 +213,16 @@ class SocketConnection(asyncio.BufferedProtocol):
             start = position + _SIZE_BYTES
             if start + size > end:
                 if size > _LARGEST_STAGED_BYTES:
-                    self._begin_frame(size, staging[start:end])
+                    self._begin_frame(size, self._shared.staging[start:end])
                     self._rest = b""
                     return
                 break
             position = start + size
             self._usual_bytes = 0
-            sink.frame_received(bytearray(staging[start:position]))
+            sink.frame_received(staged[start:position])
             if self._closing:
                 return
-        self._rest = bytes(staging[position:end]) if position < end else b""
+        self._rest = bytes(staged[position:end]) if position < end else b""
 
     def _begin_frame(self, size: int, arrived: memoryview) -> None:
         """Give a frame that is not whole yet its own buffer."""

@@ -203,7 +203,7 @@ class ClientConnection:
             self._connection.frame_finished(frame)
             self._refuse(_FAILED)
             return
-        if type(result) is handler.api.response and not self._answers:
+        if not self._answers and type(result) is handler.api.response:
             self._connection.frame_finished(frame)
             self._answer_at_once(handler, context, result, received_us, started_us)
             return

@@ -314,6 +314,15 @@ class SocketConnection(asyncio.BufferedProtocol):
 
     def _send_bytes(self) -> None:
         out = self._out
+        if len(out) == 1 and not self._head_sent:
+            # One answer to a peer that takes it whole: the way of most.
+            head = cast("bytes", out[0])
+            self._head_sent = sent = self._socket.send(head, _NOW)
+            self._count_sent(sent)
+            if sent == len(head):
+                self._head_sent = 0
+                out.clear()
+            return
         buffers: list[Any] = []
         flags = _NOW
         for part in out:
@@ -326,9 +335,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         if self._head_sent:
             buffers[0] = memoryview(buffers[0])[self._head_sent :]
         sent = self._socket.sendmsg(buffers, (), flags) if len(buffers) > 1 else self._socket.send(buffers[0], flags)
-        self._shared.traffic.sent_bytes += sent
-        self.unsent_bytes -= sent
-        self.last_active_s = self._loop.time()
+        self._count_sent(sent)
         for buffer in buffers:
             size = len(buffer)
             if sent < size:
@@ -337,6 +344,11 @@ class SocketConnection(asyncio.BufferedProtocol):
             sent -= size
             self._head_sent = 0
             out.popleft()
+
+    def _count_sent(self, sent: int) -> None:
+        self._shared.traffic.sent_bytes += sent
+        self.unsent_bytes -= sent
+        self.last_active_s = self._loop.time()
 
     def _send_slice(self, head: FileSlice) -> int:
         left = head.size - self._head_sent

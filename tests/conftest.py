@@ -38,6 +38,8 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"an address in a test's id differs between two processes, give ids: {item.nodeid}")
         if "seed" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.seeded)
 

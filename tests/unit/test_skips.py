@@ -87,6 +87,14 @@ def test_a_failure_that_drew_shows_the_seed(project: Path) -> None:
     assert "@reproduce_failure" in ran.stdout
 
 
+def test_an_id_that_no_second_process_would_give_is_refused(project: Path) -> None:
+    odd = "import pytest\n@pytest.mark.parametrize('f', [lambda: 1], ids=repr)\ndef test_it(f): pass\n"
+    (project / "tests" / "test_it.py").write_text(odd)
+    ran = run(project, ci=False)
+    assert ran.returncode != 0
+    assert "an address in a test's id" in ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -85,7 +85,9 @@ def test_an_api_that_is_not_served_ends_the_connection(api_key: int) -> None:
         decode_request(REGISTRY, framed(api_key, 0, APIS[ApiKey(api_key)].request()))
 
 
-@pytest.mark.parametrize("handler", [each for each in ALL if each.key is not ApiKey.API_VERSIONS], ids=str)
+@pytest.mark.parametrize(
+    "handler", [each for each in ALL if each.key is not ApiKey.API_VERSIONS], ids=lambda each: each.key.name
+)
 def test_a_version_that_is_not_served_ends_the_connection(handler: Handler) -> None:
     for version in (handler.oldest - 1, handler.newest + 1, 32767, -32768):
         # A flexible header has tags behind the client's name.

@@ -25,6 +25,10 @@ _MAX_FRAME_BYTES: Final = 2**31 - 1
 _MAX_PLAIN_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Only Produce carries data; anything else of this size would decode into many times its size in objects."""
 
+_MAX_ITEMS: Final = 100_000
+"""Items of a request's arrays, in all: what decodes within a few hundredths of a second. A client that has more
+partitions asks in several requests."""
+
 
 class UnsupportedApiVersions(Exception):
     """ApiVersions in a version that is not served: answer with `response` in version 0."""
@@ -55,7 +59,7 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
     if size > max_frame_bytes:
         raise CloseConnection(f"{handler.key.name} of {size} bytes; {max_frame_bytes} are taken")
     try:
-        request, _ = decode_body(view, position)
+        request, _ = decode_body(view, position, _MAX_ITEMS)
     except WireError as error:
         raise CloseConnection(f"{handler.key.name} v{header.api_version} cannot be decoded: {error}") from error
     return handler, header, request

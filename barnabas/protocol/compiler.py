@@ -16,8 +16,8 @@ from barnabas.protocol.schema import versions_of
 
 T = TypeVar("T")
 
-Decode: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-"""(buf, pos) -> (message, position after it)"""
+Decode: TypeAlias = Callable[..., tuple[Any, int]]
+"""(buf, pos, budget of items in arrays) -> (message, position after it)"""
 
 Encode: TypeAlias = Callable[[Any, bytes], list[bytes | SizedRecords]]
 """(message, bytes to put first) -> pieces"""

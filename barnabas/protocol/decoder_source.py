@@ -26,10 +26,14 @@ from barnabas.protocol.schema import ArrayOf, Field, Kind, StructOf, describe, v
 from barnabas.protocol.source import Source, least_bytes, size_of
 
 _ITEM: Final = "items of "
+_UNBOUNDED: Final = 2**62
 
 
-def write_decoder(cls: type[Any], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
-    """Return the function (buf, pos) -> (message, position after it) for a version that the class declares."""
+def write_decoder(cls: type[Any], version: int) -> Callable[..., tuple[Any, int]]:
+    """Return the function (buf, pos, budget) -> (message, position after it) for a version that the class declares.
+
+    `budget` bounds the items of all its arrays together; left out, the bytes alone do.
+    """
     return _Decoder(cls, version).compile()
 
 
@@ -57,6 +61,11 @@ def text_too_long(what: str, length: int) -> WireError:
     return InvalidLength(f"{what}: a string of {length} bytes")
 
 
+def too_many(what: str) -> WireError:
+    """Return the error for a message that has more items in its arrays, in all, than it was given room for."""
+    return InvalidLength(f"{what}: the message has more items than are taken")
+
+
 def wrong_tag_size(what: str, size: int) -> WireError:
     """Return the error for a tagged field that does not fill the bytes it announces."""
     return InvalidLength(f"{what}: its tag announces {size} bytes, its content takes another number")
@@ -76,14 +85,15 @@ class _Decoder:
             skip_tagged_fields=skip_tagged_fields,
             struct_error=struct.error,
             text_too_long=text_too_long,
+            too_many=too_many,
             unpack_from=struct.unpack_from,
             wrong_tag_size=wrong_tag_size,
         )
 
-    def compile(self) -> Callable[[Buffer, int], tuple[Any, int]]:
+    def compile(self) -> Callable[..., tuple[Any, int]]:
         title = f"{self._cls.__name__} v{self._version}"
         line = self._source.line
-        line(0, "def decode(buf, pos):")
+        line(0, f"def decode(buf, pos, budget={_UNBOUNDED}):")
         line(1, "limit = len(buf)")
         line(1, "try:")
         self._struct(2, self._cls, "message")
@@ -205,6 +215,9 @@ class _Decoder:
         line = self._source.line
         line(depth, f"if {count} < 0 or {count} * {least} > limit - pos:")
         line(depth + 1, f"raise bad_length('{_ITEM}{label}', {count}, limit - pos)")
+        line(depth, f"budget -= {count}")
+        line(depth, "if budget < 0:")
+        line(depth + 1, f"raise too_many('{_ITEM}{label}')")
         if isinstance(item, Fixed):
             line(depth, f"{target} = list(unpack_from(f'>{{{count}}}{item.code}', buf, pos))")
             line(depth, f"pos += {count} * {least}")

@@ -207,6 +207,8 @@ class _Fetch:
                 traffic.bytes_out += read.size_bytes
             else:
                 metrics.count_error(messages.API.key, read.error)
+                if not read.is_unknown:
+                    metrics.topic(topic).failed_fetch_requests += 1
         return FetchResponse(session_id=plan.session_id, responses=topics)
 
 

@@ -42,6 +42,7 @@ from broker.internal_topics import INTERNAL_TOPICS
 from broker.partition_access import find_partition, require_known
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
 from broker.services import RequestContext
+from broker.turns import Turns
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 
 _NO_ERROR: Final = ErrorCode.NONE
@@ -50,6 +51,7 @@ _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
+_MANY: Final = 32
 _TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _unpack_peek = struct.Struct(">i4xb4xh").unpack_from
 _TOLD_WITHOUT_START: Final = frozenset(
@@ -73,6 +75,8 @@ class _Refused(Exception):
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
     """Append what can be appended now; the rest of the work, if there is any, is a coroutine."""
     run = _Produce(request, context)
+    if _is_long(request):
+        return run.append_in_turns()
     if run.append_now():
         return run.finish()
     return run.append_rest()
@@ -99,12 +103,26 @@ class _Produce:
             answers: list[PartitionProduceResponse] = []
             self._topics.append(TopicProduceResponse(topic.name, answers))
             for data in topic.partitions:
-                answer = PartitionProduceResponse(data.partition_index, _NO_ERROR, -1)
-                answers.append(answer)
-                self._append_one(topic.name, data, answer)
+                self._append_one(topic.name, data, answers)
         return not self._slow
 
-    def _append_one(self, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse) -> None:
+    async def append_in_turns(self) -> Any:
+        """The same for a request of many partitions: other clients have their turn in between."""
+        turns = Turns(self._context.broker.clock)
+        for topic in self._request.topics:
+            if not topic.partitions:
+                continue
+            answers: list[PartitionProduceResponse] = []
+            self._topics.append(TopicProduceResponse(topic.name, answers))
+            for data in topic.partitions:
+                self._append_one(topic.name, data, answers)
+                if turns.is_due:
+                    await turns.let_others()
+        return await self.append_rest()
+
+    def _append_one(self, topic: str, data: PartitionProduceData, answers: list[PartitionProduceResponse]) -> None:
+        answer = PartitionProduceResponse(data.partition_index, _NO_ERROR, -1)
+        answers.append(answer)
         context = self._context
         partition = context.broker.replicas.partition((topic, data.partition_index))
         try:
@@ -163,15 +181,22 @@ class _Produce:
         answer.error_message = message
         self._context.broker.metrics.count_error(messages.API.key, error)
 
+    def _count_failure(self, partition: Partition | None) -> None:
+        # Names that nobody knows are not counted: a client could think of any number of them.
+        if partition is not None:
+            self._context.broker.metrics.topic(partition.topic_partition.topic).failed_produce_requests += 1
+
     def _refuse(
         self, answer: PartitionProduceResponse, partition: Partition | None, refused: "_Refused | PartitionRefused"
     ) -> None:
         self._fail(answer, refused.error, refused.message)
+        self._count_failure(partition)
         if refused.error is ErrorCode.NOT_ENOUGH_REPLICAS and partition is not None:
             answer.log_start_offset = partition.log.log_start_offset
 
     def _reject(self, answer: PartitionProduceResponse, partition: Partition | None, rejected: AppendRejected) -> None:
         self._fail(answer, rejected.error, str(rejected))
+        self._count_failure(partition)
         if partition is not None and rejected.error not in _TOLD_WITHOUT_START:
             answer.log_start_offset = partition.log.log_start_offset
         answer.record_errors = [
@@ -225,6 +250,12 @@ class _Produce:
         for future, answer in self._pending:
             future.add_done_callback(lambda future, answer=answer: settle(future, answer))  # type: ignore[misc]
         return done
+
+
+def _is_long(request: ProduceRequest) -> bool:
+    """Whether going through all of its partitions could hold other clients up."""
+    topics = request.topics
+    return len(topics) > _MANY or any(len(topic.partitions) > _MANY for topic in topics)
 
 
 def _check_format(records: memoryview | None, version: int) -> memoryview | None:

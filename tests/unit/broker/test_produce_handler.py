@@ -8,6 +8,8 @@ import pytest
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.runtime.clock import SystemClock
 from barnabas.storage.log_config import LogConfig, TimestampType
 from broker.handlers import produce
 from broker.internal_topics import INTERNAL_TOPICS
@@ -451,3 +453,26 @@ async def test_a_partition_that_is_deleted_while_its_append_waits_is_refused() -
     await deleting
     (answer,) = await produced(broker, {T0: batch(b"late")})
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_request_of_many_partitions_lets_others_have_their_turn() -> None:
+    broker = await DataBroker().open()
+    context = broker.context(7)
+    context.broker.clock = SystemClock()
+    partitions = [PartitionProduceData(partition_index=number) for number in range(50_000)]
+    request = ProduceRequest(acks=1, topics=[TopicProduceData(name="nobody", partitions=partitions)])
+    others = 0
+
+    async def have_turns() -> None:
+        nonlocal others
+        while True:
+            await asyncio.sleep(0)
+            others += 1
+
+    other = asyncio.create_task(have_turns())
+    response = await produce.handle(request, context)
+    other.cancel()
+    (topic,) = response.responses
+    assert len(topic.partitions) == len(partitions)
+    assert {partition.error_code for partition in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert others >= 10

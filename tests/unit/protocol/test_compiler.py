@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.compiler import decode, decode_whole, decoder, encode, encode_parts
+from barnabas.protocol.messages import metadata, produce
 from barnabas.protocol.primitives import (
     F64,
     I8,
@@ -314,3 +315,18 @@ def test_counts_are_held_against_the_least_size_of_an_item() -> None:
     with pytest.raises(TruncatedMessage, match=r"items of Everything.points: length 11 with 40 bytes left"):
         decode(Everything, 1, flexible + bytes.fromhex("01 01 0c") + bytes(40))
     assert decode(Everything, 1, flexible + bytes.fromhex("01 01 0b") + bytes(45))[0].points == [Point()] * 10
+
+
+def test_the_items_of_all_arrays_together_are_held_against_the_budget() -> None:
+    request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")] * 10)
+    data = encode(request, 4)
+    assert decoder(metadata.MetadataRequest, 4)(data, 0, 10)[0] == request
+    with pytest.raises(InvalidLength, match="more items"):
+        decoder(metadata.MetadataRequest, 4)(data, 0, 9)
+    nested = produce.ProduceRequest(
+        topics=[produce.TopicProduceData(name="t", partitions=[produce.PartitionProduceData()] * 3)] * 4
+    )
+    data = encode(nested, 7)
+    assert decoder(produce.ProduceRequest, 7)(data, 0, 16)[0] == nested
+    with pytest.raises(InvalidLength, match="more items"):
+        decoder(produce.ProduceRequest, 7)(data, 0, 15)

@@ -31,11 +31,12 @@ from barnabas.storage.read import (
     LogRead,
     OffsetOutOfRange,
     TimestampedOffset,
+    TimestampSearch,
     find_aborted,
-    find_timestamp,
     offset_bound,
     offsets_before,
     read_log,
+    search_timestamp,
 )
 from barnabas.storage.retention import SegmentFacts, decide_retention
 from barnabas.storage.segment import Segment
@@ -200,11 +201,21 @@ class Log:
         """An offset above all that the slice of `read` holds, to search aborted transactions below."""
         return offset_bound(self, read)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record whose timestamp is at least `timestamp`; see `find_timestamp`."""
+    def search_timestamp(self, timestamp: int) -> TimestampSearch:
+        """The first record whose timestamp is at least `timestamp`, in steps; see `read.search_timestamp`."""
         if self.offline:
             raise LogOffline(str(self.topic_partition))
-        return find_timestamp(self, timestamp)
+        return search_timestamp(self, timestamp)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The same at once, for who may take the time."""
+        search = self.search_timestamp(timestamp)
+        while True:
+            try:
+                next(search)
+            except StopIteration as done:
+                found: TimestampedOffset | None = done.value
+                return found
 
     def offsets_before(self, timestamp: int, *, max_count: int) -> list[int]:
         """What ListOffsets v0 answers; see read.offsets_before."""

@@ -4,12 +4,12 @@ A read hands out a slice of a segment's file, not bytes. It looks at the log's e
 once, so that an append meanwhile cannot move the end of what it hands out (KAFKA-9835). A slice never spans segments.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeAlias
 
-from barnabas.protocol.batch import BatchHeader, CorruptBatch
-from barnabas.protocol.compression import DecompressionBomb
-from barnabas.protocol.records import iterate_records
+from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatch
+from barnabas.protocol.record_search import search_by_age
 from barnabas.runtime.disk import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
 from barnabas.storage.scan import CorruptSegment, iterate_file_headers
@@ -18,8 +18,6 @@ from barnabas.storage.txn_index import AbortedTxn, search_aborted
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
-
-_LOOKUP_INFLATED_BYTES: Final = 32 * 1024 * 1024
 
 
 class OffsetOutOfRange(Exception):
@@ -55,6 +53,9 @@ class TimestampedOffset:
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+TimestampSearch: TypeAlias = Generator[None, None, TimestampedOffset | None]
 
 
 def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> LogRead:
@@ -129,40 +130,51 @@ def find_aborted(log: "Log", *, start: int, upper: int) -> list[AbortedTxn]:
     return found
 
 
-def find_timestamp(log: "Log", timestamp: int) -> TimestampedOffset | None:
+def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
     """The first record at or after the log's start whose timestamp is at least `timestamp` (KIP-79).
 
-    Of a batch that inflates to more than 32 MB the first offset is given. Raises CorruptSegment and OSError.
+    Yields between the steps of a search in a batch, which may be long; the result is the generator's value, None where
+    there is no such record. Batches are inflated within the topic's ceiling. Raises CorruptSegment and OSError.
     """
-    for segment in log.segments:
+    for segment in list(log.segments):
         # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all.
         if segment.size_bytes == 0 or 0 <= segment.max_timestamp < timestamp:
             continue
-        position = segment.position_for_timestamp(timestamp, log.log_start_offset)
-        for at, header in iterate_file_headers(segment.log_file, position, segment.size_bytes):
-            if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
-                continue
-            found = _find_in_batch(log, segment, at, header, timestamp)
-            if found is not None:
-                return found
+        segment.pin()
+        try:
+            position = segment.position_for_timestamp(timestamp, log.log_start_offset)
+            for at, header in iterate_file_headers(segment.log_file, position, segment.size_bytes):
+                if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+                    continue
+                found = yield from _search_batch(log, segment, at, header, timestamp)
+                if found is not None:
+                    return found
+        finally:
+            segment.unpin()
     return None
 
 
-def _find_in_batch(
-    log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int
-) -> TimestampedOffset | None:
+def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int) -> TimestampSearch:
+    if header.uses_log_append_time:
+        return TimestampedOffset(
+            max(header.base_offset, log.log_start_offset), header.max_timestamp, header.leader_epoch
+        )
     batch = segment.log_file.pread(header.size_bytes, position)
     try:
-        for record in iterate_records(batch, 0, header, _LOOKUP_INFLATED_BYTES):
-            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
-                return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
-    except DecompressionBomb:
-        # Too much to look through: a reader that begins with the batch finds the record.
-        first_offset = max(header.base_offset, log.log_start_offset)
-        return TimestampedOffset(first_offset, header.max_timestamp, header.leader_epoch)
+        found = yield from search_by_age(
+            memoryview(batch)[HEADER_BYTES:],
+            header.codec,
+            count=header.record_count,
+            least_age=timestamp - header.first_timestamp,
+            least_delta=log.log_start_offset - header.base_offset,
+            max_inflated_bytes=log.config.max_decompressed_bytes,
+        )
     except CorruptBatch as error:
         raise CorruptSegment(f"{segment.path(LOG_SUFFIX)}: the batch at byte {position}: {error}") from error
-    return None
+    if found is None:
+        return None
+    delta, age = found
+    return TimestampedOffset(header.base_offset + delta, header.first_timestamp + age, header.leader_epoch)
 
 
 def offsets_before(log: "Log", timestamp: int, *, max_count: int, now_ms: int) -> list[int]:

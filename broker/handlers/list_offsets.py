@@ -12,9 +12,12 @@ Version 0 lists the starts of segments whose file was changed at or before the t
 1 one offset and its timestamp · 2 isolation level, throttle time · 4 leader epochs · 5 OFFSET_NOT_AVAILABLE
 """
 
+import asyncio
+import contextlib
 from collections import Counter
+from collections.abc import Generator
 from itertools import dropwhile
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, ApiKey, TopicPartition
@@ -34,6 +37,9 @@ from broker.registry import Handler
 from broker.services import RequestContext
 from replication.partition import Partition, PartitionRefused
 
+_T = TypeVar("_T")
+_Steps: TypeAlias = Generator[None, None, _T]
+
 LATEST: Final = -1
 EARLIEST: Final = -2
 _CLIENT: Final = -1
@@ -43,28 +49,48 @@ _READ_COMMITTED: Final = 1
 _NONE: Final = -1
 
 
-def handle(request: ListOffsetRequest, context: RequestContext) -> ListOffsetResponse:
-    """Answer each partition by itself."""
+def handle(request: ListOffsetRequest, context: RequestContext) -> Any:
+    """Answer each partition by itself. A search by time that takes long gives way to others between its steps."""
+    steps = _answer(request, context)
+    try:
+        next(steps)
+    except StopIteration as done:
+        return done.value
+    return _go_on(steps)
+
+
+async def _go_on(steps: "_Steps[ListOffsetResponse]") -> ListOffsetResponse:
+    with contextlib.closing(steps):
+        while True:
+            await asyncio.sleep(0)
+            try:
+                next(steps)
+            except StopIteration as done:
+                return cast("ListOffsetResponse", done.value)
+
+
+def _answer(request: ListOffsetRequest, context: RequestContext) -> "_Steps[ListOffsetResponse]":
     twice = _named_twice(request) if context.version else frozenset[TopicPartition]()
 
-    def answer(topic: str, wanted: ListOffsetPartition) -> ListOffsetPartitionResponse:
+    def answer(topic: str, wanted: ListOffsetPartition) -> _Steps[ListOffsetPartitionResponse]:
         topic_partition = TopicPartition(topic, wanted.partition_index)
         if topic_partition in twice:
             error = ErrorCode.INVALID_REQUEST
         else:
             try:
-                return _look_up(request, context, topic_partition, wanted)
+                return (yield from _look_up(request, context, topic_partition, wanted))
             except PartitionRefused as refused:
                 error = refused.error
         context.broker.metrics.count_error(ApiKey.LIST_OFFSETS, error)
         return ListOffsetPartitionResponse(partition_index=wanted.partition_index, error_code=error)
 
-    return ListOffsetResponse(
-        topics=[
-            ListOffsetTopicResponse(topic.name, [answer(topic.name, partition) for partition in topic.partitions])
-            for topic in request.topics
-        ]
-    )
+    topics: list[ListOffsetTopicResponse] = []
+    for topic in request.topics:
+        partitions: list[ListOffsetPartitionResponse] = []
+        for partition in topic.partitions:
+            partitions.append((yield from answer(topic.name, partition)))  # noqa: PERF401 - a comprehension cannot
+        topics.append(ListOffsetTopicResponse(topic.name, partitions))
+    return ListOffsetResponse(topics=topics)
 
 
 def _named_twice(request: ListOffsetRequest) -> frozenset[TopicPartition]:
@@ -78,7 +104,7 @@ def _named_twice(request: ListOffsetRequest) -> frozenset[TopicPartition]:
 
 def _look_up(
     request: ListOffsetRequest, context: RequestContext, topic_partition: TopicPartition, wanted: ListOffsetPartition
-) -> ListOffsetPartitionResponse:
+) -> "_Steps[ListOffsetPartitionResponse]":
     is_client = request.replica_id == _CLIENT
     if context.version and is_client and request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         raise PartitionRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -90,7 +116,7 @@ def _look_up(
     try:
         if context.version == 0:
             return _segment_starts(partition.log, wanted, is_client=is_client)
-        return _one_offset(partition, wanted, request, version=context.version)
+        return (yield from _one_offset(partition, wanted, request, version=context.version))
     except (LogOffline, OSError) as error:
         if isinstance(error, OSError):
             partition.directory.fail(error)
@@ -117,7 +143,7 @@ def below_high_watermark(offsets: list[int], high_watermark: int) -> list[int]:
 
 def _one_offset(
     partition: Partition, wanted: ListOffsetPartition, request: ListOffsetRequest, *, version: int
-) -> ListOffsetPartitionResponse:
+) -> "_Steps[ListOffsetPartitionResponse]":
     log = partition.log
     is_client = request.replica_id == _CLIENT
     if wanted.timestamp == EARLIEST:
@@ -128,7 +154,7 @@ def _one_offset(
         end = _readable_end(log, request)
         found = TimestampedOffset(end, _NONE, partition.leader_epoch)
     else:
-        found = log.offset_for_timestamp(wanted.timestamp)
+        found = yield from log.search_timestamp(wanted.timestamp)
         if found is not None and found.offset >= _readable_end(log, request):
             found = None
         if found is None and is_client and _end_is_unsure(partition):

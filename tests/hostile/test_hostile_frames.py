@@ -142,15 +142,25 @@ def test_no_bomb_takes_memory_and_each_is_answered(broker: BrokerProcess, victim
             assert produce_error(connection.receive_frame()) in (ErrorCode.NONE, ErrorCode.INVALID_RECORD)
 
 
-def test_a_lookup_by_time_does_not_set_off_a_bomb(broker: BrokerProcess, victim: TopicPartition) -> None:
-    with ApiConnection(broker.host, broker.port) as connection, peak_rise_below(broker, 48):
-        connection.send_produce(victim, bomb_of_one_record(Codec.ZSTD, 512 * MEBIBYTE))
-        produced = connection.receive_produced()
-        assert produced.error_code == ErrorCode.NONE
-        wanted = ListOffsetPartition(partition_index=0, timestamp=1_600_000_000_000)
-        topics = [ListOffsetTopic(name=victim.topic, partitions=[wanted])]
-        answer = connection.call(ApiKey.LIST_OFFSETS, 5, ListOffsetRequest(replica_id=-1, topics=topics))
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+def test_a_lookup_by_time_that_meets_a_bomb_leaves_time_and_memory_to_others(
+    broker: BrokerProcess, victim: TopicPartition
+) -> None:
+    (bombed,) = create_topic(broker.bootstrap, "bombed")
+    with (
+        ApiConnection(broker.host, broker.port) as connection,
+        ApiConnection(broker.host, broker.port) as other,
+        peak_rise_below(broker, 16),
+    ):
+        connection.send_produce(bombed, bomb_of_one_record(Codec.ZSTD, 511 * MEBIBYTE, newer_by_ms=10))
+        assert connection.receive_produced().error_code == ErrorCode.NONE
+        wanted = ListOffsetPartition(partition_index=0, timestamp=1_600_000_000_005)
+        topics = [ListOffsetTopic(name=bombed.topic, partitions=[wanted])]
+        connection.send(ApiKey.LIST_OFFSETS, 5, ListOffsetRequest(replica_id=-1, topics=topics))
+        for _ in range(10):
+            assert other.produce(victim, b"meanwhile").error_code == ErrorCode.NONE
+        assert not connection.has_input(0), "the search was still going on"
+        answer = connection.receive().topics[0].partitions[0]
+        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, -1)
 
 
 def test_a_request_that_comes_byte_by_byte_is_answered(broker: BrokerProcess, victim: TopicPartition) -> None:

@@ -43,17 +43,17 @@ def bombs() -> list[bytes]:
     return made
 
 
-def bomb_of_one_record(codec: Codec, size_bytes: int) -> bytes:
-    """A batch with one record of about that size; it may be of any size itself."""
+def bomb_of_one_record(codec: Codec, size_bytes: int, *, newer_by_ms: int = 0) -> bytes:
+    """A batch with one record of about that size; it may be of any size itself, and say that it holds a newer one."""
     compressors: dict[Codec, Callable[[Iterator[bytes]], bytes]] = {
         Codec.GZIP: _gzip,
         Codec.LZ4: _lz4,
         Codec.ZSTD: _zstd,
     }
-    return _batch(codec, compressors[codec](_one_record(size_bytes)))
+    return _batch(codec, compressors[codec](_one_record(size_bytes)), newer_by_ms=newer_by_ms)
 
 
-def _batch(codec: Codec, payload: bytes) -> bytes:
+def _batch(codec: Codec, payload: bytes, *, newer_by_ms: int = 0) -> bytes:
     header = BatchHeader(
         base_offset=0,
         length=0,
@@ -63,7 +63,7 @@ def _batch(codec: Codec, payload: bytes) -> bytes:
         attributes=codec,
         last_offset_delta=0,
         first_timestamp=1_600_000_000_000,
-        max_timestamp=1_600_000_000_000,
+        max_timestamp=1_600_000_000_000 + newer_by_ms,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,

@@ -49,10 +49,14 @@ def test_a_compacted_topic_still_looks_at_every_record(tmp_path: Path) -> None:
     assert [error.batch_index for error in rejected.value.record_errors] == [0]
 
 
-def test_a_lookup_by_time_gives_the_start_of_a_batch_that_is_too_much(tmp_path: Path) -> None:
+def test_a_lookup_by_time_looks_through_a_bomb_and_holds_little_of_it(tmp_path: Path) -> None:
     log = make_log(str(tmp_path))
     append(log, batch(b"one", b"two", timestamp=NOW - 10))
     append(log, memoryview(bytearray(bomb_of_one_record(Codec.ZSTD, 64 * MEBIBYTE))))
-    found = log.offset_for_timestamp(NOW)
-    assert found is not None
-    assert (found.offset, found.timestamp) == (2, NOW)
+    append(log, batch(b"late", timestamp=NOW + 10))
+    tracemalloc.start()
+    found = [log.offset_for_timestamp(NOW), log.offset_for_timestamp(NOW + 1)]
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(place.offset, place.timestamp) for place in found if place] == [(2, NOW), (3, NOW + 10)]
+    assert peak_bytes < LITTLE_BYTES

@@ -240,3 +240,22 @@ async def test_what_is_parked_is_cancelled_when_the_peer_leaves() -> None:
     assert running.cancelled()
     assert side.wire.frames_held == 0
     assert side.wire.sent == []
+
+
+async def test_no_more_requests_start_while_256_answers_are_open() -> None:
+    futures: list[asyncio.Future[Any]] = []
+
+    def handle(request: Any, context: Any) -> Any:
+        futures.append(asyncio.get_running_loop().create_future())
+        return Parked(futures[-1])
+
+    side = Side(handle)
+    for correlation_id in range(1, 259):
+        side.receive(correlation_id)
+    assert len(futures) == 256
+    futures[1].set_result(RESPONSE)
+    await asyncio.sleep(0)
+    assert len(futures) == 256, "an answer that waits for one before it is open"
+    futures[0].set_result(RESPONSE)
+    await asyncio.sleep(0)
+    assert (len(futures), side.wire.correlation_ids) == (258, [1, 2])

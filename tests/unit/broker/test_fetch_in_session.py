@@ -173,6 +173,18 @@ async def test_a_log_that_starts_elsewhere_now_is_told_with_the_next_change() ->
     assert client.poll().partitions[T0].log_start_offset == 1
 
 
+@virtual_time
+async def test_a_log_start_that_moved_is_told_though_nothing_else_is_new() -> None:
+    _, (first, _), client = await consuming(records=2)
+    first.log.advance_log_start_offset(1)
+    client.moved = {T0: 2}
+    answer = client.poll()
+    assert answer.records == {T0: b""}
+    assert answer.partitions[T0].log_start_offset == 1
+    client.moved = {T0: 2}
+    assert client.poll().records == {}
+
+
 # Errors.
 
 

@@ -183,6 +183,21 @@ def test_a_session_that_is_closed_watches_nothing_any_more_and_interrupts_who_wa
     assert replica.watchers == []
 
 
+def test_a_partition_that_is_named_again_gets_its_new_limit(client: Client) -> None:
+    session_id = client.begin(0, 1).session_id
+    narrower = WantedPartition(TopicPartition("t", 0), fetch_offset=0, max_bytes=7)
+    plan = client.fetch(session_id, 1, [narrower])
+    assert [partition.max_bytes for partition in session_of(plan).partitions.values()] == [7, 100]
+
+
+def test_the_first_epoch_with_the_id_of_a_session_opens_another_and_closes_it(client: Client) -> None:
+    old = client.begin(0).session_id
+    new = client.fetch(old, INITIAL_EPOCH, wanted(1, 2)).session_id
+    assert client.fetch(old, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(new, 1, []).error is ErrorCode.NONE
+    assert (len(client.sessions), client.sessions.cached_partitions) == (1, 2)
+
+
 def test_a_full_cache_serves_newcomers_without_a_session(client: Client) -> None:
     client.begin(0)
     client.begin(1)

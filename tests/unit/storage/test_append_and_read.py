@@ -1,6 +1,9 @@
 """Appending and reading back: offsets, bounds, rolling."""
 
+import struct
+
 import pytest
+from crc32c import crc32c
 
 from barnabas.protocol.batch import read_header, verify_crc
 from barnabas.protocol.error_code import ErrorCode
@@ -103,6 +106,35 @@ def test_a_follower_refuses_batches_that_go_back(tmp_path):
         replicate(log, damaged)
     assert refused.value.error is ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 12
+
+
+def with_last_offset_delta(data, delta):
+    """The batch with another offset delta, and the checksum that fits."""
+    changed = bytearray(data)
+    struct.pack_into(">i", changed, 23, delta)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+def test_a_follower_refuses_a_batch_that_ends_before_it_begins(tmp_path):
+    log = make_log(str(tmp_path))
+    good = bytes(batch(b"a", base_offset=10))
+    bad = with_last_offset_delta(batch(b"a", base_offset=11), -1)
+    with pytest.raises(UnexpectedOffset):
+        replicate(log, bad)
+    with pytest.raises(AppendRejected):
+        replicate(log, good + bad)
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+
+
+def test_a_follower_appends_at_once_no_more_than_a_segment_can_count(tmp_path):
+    log = make_log(str(tmp_path))
+    start, end = batch(b"a", base_offset=10), 10 + 2**31 - 1
+    beyond = replicate(log, bytes(start) + bytes(batch(b"b", b"c", base_offset=end)))
+    assert (beyond.first_offset, beyond.last_offset, beyond.size_bytes) == (10, 10, len(start))
+    other = make_log(str(tmp_path / "other"))
+    within = replicate(other, bytes(start) + bytes(batch(b"b", b"c", base_offset=end - 1)))
+    assert (within.first_offset, within.last_offset) == (10, end)
 
 
 def test_log_append_time_is_stamped_and_answered(tmp_path):

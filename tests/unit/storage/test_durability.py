@@ -97,6 +97,37 @@ async def test_a_cut_is_synced_before_anything_is_appended():
     assert (log.log_end_offset, log.leader_epochs.latest_epoch) == (4, 0)
 
 
+async def damaged(machine, position):
+    """Eight batches in three segments, of which one synced byte is bad, and nothing was promised."""
+    await machine.start()
+    machine.append(*range(8))
+    for segment in machine.log.segments:
+        segment.log_file.fsync()
+    log_file = machine.log.segments[0].log_file
+    log_file.pwrite(b"\xff", position)
+    log_file.fsync()
+    machine.disk.fsync_directory("/data/topic-0")
+    machine.disk.fsync_directory("/data")
+    assert (await machine.kill()).log_end_offset == position // ONE
+
+
+async def test_a_power_cut_after_recovery_does_not_bring_back_the_bytes_that_it_cut():
+    machine = Machine()
+    await damaged(machine, ONE + 70)
+    machine.disk.power_cut()
+    machine.disk.restart()
+    assert machine.disk.size("/data/topic-0/00000000000000000000.log") == ONE
+
+
+async def test_a_power_cut_after_recovery_does_not_bring_back_the_segments_that_it_removed():
+    machine = Machine()
+    await damaged(machine, ONE + 70)
+    machine.disk.power_cut()
+    machine.disk.restart()
+    names = machine.disk.list_directory("/data/topic-0")
+    assert [name for name in names if ".log" in name] == ["00000000000000000000.log"]
+
+
 async def test_no_recovery_point_on_disk_stays_above_a_cut():
     machine = Machine()
     await machine.start()

@@ -265,10 +265,11 @@ class SocketConnection(asyncio.BufferedProtocol):
             self._loop.remove_writer(self._socket.fileno())
         if self._warming is None:
             self._drop_output()
+        # First of all: the memory that it gives back must not be given to itself.
+        self._shared.budget.forget(self)
         if self._frame is not None:
             self._shared.budget.give(len(self._frame))
             self._frame = None
-        self._shared.budget.forget(self)
         self._shared.forget(self)
         if self._sink is not None:
             self._sink.disconnected()

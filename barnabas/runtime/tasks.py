@@ -16,6 +16,7 @@ from typing import Any, Final
 log = logging.getLogger(__name__)
 
 _WATCH_STEPS: Final = 10
+_TELLING_S: Final = 2.0
 
 FatalHandler = Callable[[str, BaseException | None], None]
 """Called with what failed and why; in a process it does not return."""
@@ -100,7 +101,13 @@ class Watchdog:
             still = still + 1 if beats == seen else 0
             seen = beats
             if still >= _WATCH_STEPS:
-                log.critical("the event loop has not turned for %d ms: ending the process", int(self._limit_s * 1000))
-                faulthandler.dump_traceback(sys.stderr)
+                # In a thread of its own: the loop may hang because nobody reads what is logged.
+                telling = threading.Thread(target=self._tell, name="watchdog telling", daemon=True)
+                telling.start()
+                telling.join(_TELLING_S)
                 self._on_hang()
                 return
+
+    def _tell(self) -> None:
+        log.critical("the event loop has not turned for %d ms: ending the process", int(self._limit_s * 1000))
+        faulthandler.dump_traceback(sys.stderr)

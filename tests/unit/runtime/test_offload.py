@@ -1,0 +1,138 @@
+"""Lanes keep their order and do not wait for each other; nothing is lost, and nothing is begun after the end."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+
+from barnabas.runtime.offload import SystemOffload
+
+
+@pytest.fixture
+async def offload() -> AsyncIterator[SystemOffload]:
+    offload = SystemOffload()
+    yield offload
+    offload.close()
+
+
+async def test_a_call_gives_its_result_or_its_error(offload: SystemOffload) -> None:
+    assert await offload.thread("a", divmod, 7, 2) == (3, 1)
+    assert await offload.thread("a", int, "ff", base=16) == 255
+    with pytest.raises(ZeroDivisionError):
+        await offload.thread("a", divmod, 1, 0)
+    assert await offload.thread("a", threading.get_ident) != threading.get_ident()
+
+
+async def test_calls_of_a_lane_run_one_by_one_in_the_order_of_the_calls(offload: SystemOffload) -> None:
+    gate = threading.Event()
+    order: list[int] = []
+    running = [0]
+
+    def work(number: int) -> int:
+        running[0] += 1
+        assert running[0] == 1
+        gate.wait(10)
+        order.append(number)
+        running[0] -= 1
+        return number
+
+    calls = [asyncio.ensure_future(offload.thread("a", work, number)) for number in range(50)]
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(*calls) == list(range(50))
+    assert order == list(range(50))
+
+
+async def test_lanes_do_not_wait_for_each_other(offload: SystemOffload) -> None:
+    both = threading.Barrier(2, timeout=10)
+    await asyncio.gather(offload.thread("a", both.wait), offload.thread("b", both.wait))
+
+
+async def test_the_loop_turns_while_a_thread_works(offload: SystemOffload) -> None:
+    gate = threading.Event()
+    call = asyncio.ensure_future(offload.thread("a", gate.wait, 10))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not call.done()
+    gate.set()
+    assert await call is True
+
+
+async def test_a_call_that_was_cancelled_before_its_turn_is_not_done(offload: SystemOffload) -> None:
+    gate = threading.Event()
+    done: list[int] = []
+    first = asyncio.ensure_future(offload.thread("a", gate.wait, 10))
+    second = asyncio.ensure_future(offload.thread("a", done.append, 2))
+    third = asyncio.ensure_future(offload.thread("a", done.append, 3))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, third)
+    assert done == [3]
+
+
+async def test_a_call_under_way_goes_on_when_nobody_waits_for_it_and_those_behind_it_follow(
+    offload: SystemOffload,
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def work() -> None:
+        begun.set()
+        gate.wait(10)
+        done.append(1)
+
+    first = asyncio.ensure_future(offload.thread("a", work))
+    await asyncio.to_thread(begun.wait, 10)
+    first.cancel()
+    second = asyncio.ensure_future(offload.thread("a", done.append, 2))
+    await asyncio.sleep(0)
+    gate.set()
+    await second
+    assert done == [1, 2]
+
+
+async def test_after_the_end_what_is_under_way_ends_and_nothing_is_begun() -> None:
+    offload = SystemOffload()
+    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait(10)
+        ended.set()
+
+    under_way = asyncio.ensure_future(offload.thread("a", work))
+    await asyncio.to_thread(begun.wait, 10)
+    behind = asyncio.ensure_future(offload.thread("a", ended.clear))
+    await asyncio.sleep(0)
+    offload.close()
+    for lane in ("a", "another"):
+        with pytest.raises(RuntimeError):
+            await offload.thread(lane, ended.clear)
+    with pytest.raises(RuntimeError):
+        await offload.process(os.getpid)
+    gate.set()
+    await under_way
+    assert ended.is_set()
+    assert (await asyncio.gather(behind, return_exceptions=True))[0] is not None
+    offload.close()
+
+
+def kill_me() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def test_processes_are_others_and_one_that_dies_is_replaced(offload: SystemOffload) -> None:
+    first = await offload.process(os.getpid)
+    assert first != os.getpid()
+    assert await offload.process(os.getpid) == first
+    with pytest.raises(ZeroDivisionError):
+        await offload.process(divmod, 1, 0)
+    with pytest.raises(BrokenProcessPool):
+        await offload.process(kill_me)
+    assert await offload.process(os.getpid) not in (first, os.getpid())

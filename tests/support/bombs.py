@@ -43,17 +43,20 @@ def bombs() -> list[bytes]:
     return made
 
 
-def bomb_of_one_record(codec: Codec, size_bytes: int, *, newer_by_ms: int = 0) -> bytes:
-    """A batch with one record of about that size; it may be of any size itself, and say that it holds a newer one."""
+def bomb_of_one_record(codec: Codec, size_bytes: int, *, announces_newer: bool = False) -> bytes:
+    """A batch with one record of about that size; it may be of any size itself.
+
+    One that announces a second record, 10 ms newer, has to be inflated to its end by who looks for that.
+    """
     compressors: dict[Codec, Callable[[Iterator[bytes]], bytes]] = {
         Codec.GZIP: _gzip,
         Codec.LZ4: _lz4,
         Codec.ZSTD: _zstd,
     }
-    return _batch(codec, compressors[codec](_one_record(size_bytes)), newer_by_ms=newer_by_ms)
+    return _batch(codec, compressors[codec](_one_record(size_bytes)), announces_newer=announces_newer)
 
 
-def _batch(codec: Codec, payload: bytes, *, newer_by_ms: int = 0) -> bytes:
+def _batch(codec: Codec, payload: bytes, *, announces_newer: bool = False) -> bytes:
     header = BatchHeader(
         base_offset=0,
         length=0,
@@ -61,13 +64,13 @@ def _batch(codec: Codec, payload: bytes, *, newer_by_ms: int = 0) -> bytes:
         magic=2,
         crc=0,
         attributes=codec,
-        last_offset_delta=0,
+        last_offset_delta=int(announces_newer),
         first_timestamp=1_600_000_000_000,
-        max_timestamp=1_600_000_000_000 + newer_by_ms,
+        max_timestamp=1_600_000_000_000 + 10 * announces_newer,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        record_count=1,
+        record_count=1 + announces_newer,
     )
     return frame(header, payload)
 

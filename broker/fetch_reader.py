@@ -10,7 +10,7 @@ from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import LogRead, OffsetOutOfRange
@@ -137,7 +137,8 @@ class FetchReader:
         except LogOffline:
             return PartitionRead(wanted, self._storage_error)
         except OSError as error:
-            partition.directory.fail(error)
+            if error.errno not in OUT_OF_RESOURCES:
+                partition.directory.fail(error)
             return PartitionRead(wanted, self._storage_error)
         if session is not None:
             session.watch(topic_partition, partition)

@@ -13,9 +13,12 @@ import errno
 import fcntl
 import os
 import shutil
-from typing import Protocol
+from typing import Final, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors that say nothing of the device: the process or the machine has too much open."""
 
 _PROBE_STRIDE = 128 * 1024
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.runtime.network import Connection, ConnectionGate, ConnectionOptions, FrameSink, TrafficCount
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
 _READ_AHEAD_BYTES: Final = 1024 * 1024
-_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _STALL_S: Final = 10.0
 """How long a partial frame may rest while other connections wait for its memory."""
 
@@ -124,7 +123,7 @@ class SocketNetwork:
             try:
                 peer, address = await loop.sock_accept(sock)
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
+                if error.errno not in OUT_OF_RESOURCES:
                     # The peer was gone before it was accepted.
                     log.debug("accept failed: %s", error)
                     continue

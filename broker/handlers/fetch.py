@@ -47,8 +47,9 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
 
 
 def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
-    wanted = [
-        WantedPartition(
+    # A partition that is named twice is asked for as it was named last, in its first place, as in Kafka.
+    wanted = {
+        (topic.topic, partition.partition): WantedPartition(
             TopicPartition(topic.topic, partition.partition),
             fetch_offset=partition.fetch_offset,
             max_bytes=partition.partition_max_bytes,
@@ -57,11 +58,11 @@ def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
         )
         for topic in request.topics
         for partition in topic.partitions
-    ]
+    }
     return context.broker.fetch_sessions.plan(
         session_id=request.session_id,
         session_epoch=request.session_epoch if context.version >= _SESSIONS_SINCE else FINAL_EPOCH,
-        wanted=wanted,
+        wanted=list(wanted.values()),
         forgotten=[
             TopicPartition(topic.topic, partition)
             for topic in request.forgotten_topics_data

@@ -62,6 +62,14 @@ def check_collision(name: str, existing: Collection[str]) -> None:
         raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
+def _is_topic_name(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except TopicRefused:
+        return False
+    return True
+
+
 def decide_creation(
     name: str,
     *,
@@ -92,9 +100,11 @@ def decide_creation(
             raise TopicRefused(ErrorCode.INVALID_REQUEST, message)
         assignment = {number: tuple(map(BrokerId, replicas)) for number, replicas in manual.items()}
     else:
+        partitions = default_num_partitions if num_partitions == -1 else num_partitions
         assignment = _place_new(
             brokers,
-            partitions=default_num_partitions if num_partitions == -1 else num_partitions,
+            # A name that is refused below need not be worked for: one partition shows what else is wrong.
+            partitions=partitions if _is_topic_name(name) else min(partitions, 1),
             replication_factor=default_replication_factor if replication_factor == -1 else replication_factor,
             random=random,
             rack_mode=rack_mode,

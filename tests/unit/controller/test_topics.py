@@ -1,4 +1,5 @@
 import random
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,6 +96,14 @@ def test_the_checks_of_a_creation_come_in_kafkas_order() -> None:
     refused(ErrorCode.INVALID_TOPIC_EXCEPTION, name=bad_name, manual={0: [1, 1]})
     refused(ErrorCode.INVALID_TOPIC_EXCEPTION, name="a.b", existing=["a_b"], manual={0: [1, 1]}, names="collides")
     refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, manual={0: [1, 1]})
+
+
+def test_a_topic_that_is_refused_for_its_name_is_not_placed() -> None:
+    tracemalloc.start()
+    refused(ErrorCode.INVALID_TOPIC_EXCEPTION, name="no/topic", num_partitions=50_000)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 100_000
 
 
 @pytest.mark.parametrize("factor", [0, -2, 4])

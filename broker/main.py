@@ -33,14 +33,24 @@ EXIT_START_FAILED: Final = 1
 EXIT_FATAL: Final = 70
 
 
+class OneLineFormatter(logging.Formatter):
+    """Writes a message as one line of printable text: peers choose names that stand in it. Tracebacks stay as they are."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        text = super().formatMessage(record)
+        if text.isprintable():
+            return text
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def run(config_file: str, overrides: Mapping[str, str]) -> int:
     """Run a broker until it is told to stop; the process's exit status."""
     if not __debug__:
         sys.stderr.write("python -O switches assertions off, which guard the data: start without it\n")
         return EXIT_START_FAILED
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
-    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(OneLineFormatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     # kazoo reports each attempt to connect; the session says what matters.
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:

@@ -34,7 +34,7 @@ EXIT_FATAL: Final = 70
 
 
 class OneLineFormatter(logging.Formatter):
-    """Writes a message as one line of printable text: peers choose names that stand in it. Tracebacks stay as they are."""
+    """Writes a message as one line of printable text: peers choose names that stand in it. Tracebacks stay whole."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
         text = super().formatMessage(record)

@@ -219,6 +219,8 @@ class _Start:
             zk = await self._ports.open_zookeeper(self._config)
         except ZooKeeperError as error:
             raise StartFailed(f"zookeeper.connect={self._config.zookeeper_connect}: {error}") from error
+        except ConfigError as error:
+            raise StartFailed(str(error)) from error
         self._undo.push_async_callback(zk.close)
         return zk
 

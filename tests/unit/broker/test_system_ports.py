@@ -77,3 +77,10 @@ async def test_a_zookeeper_that_does_not_answer_is_given_up_after_its_time() -> 
     async with asyncio.timeout(10):
         with pytest.raises(ZooKeeperUnreachable):
             await open_zookeeper(config)
+
+
+@pytest.mark.parametrize("connect", ["", "host:port", "a:1,,b:1", "localhost:2181//x"])
+async def test_a_zookeeper_connect_that_cannot_be_is_named_with_what_is_allowed(connect: str) -> None:
+    with pytest.raises(ConfigError, match=r"^zookeeper\.connect is '.*'; allowed is host:port pairs") as refused:
+        await open_zookeeper(make_config({"zookeeper.connect": connect}))
+    assert refused.value.value == connect

@@ -1,7 +1,10 @@
 """`barnabas broker`: one broker in the foreground, as a service manager or a container runs it."""
 
+import os
+
 import click
 
+from barnabas.admin.failures import NOT_FOUND, CommandFailed
 from barnabas.admin.options import parse_pairs
 
 
@@ -11,8 +14,15 @@ from barnabas.admin.options import parse_pairs
 def broker(config: str, override: tuple[str, ...]) -> int:
     """Run one broker until SIGTERM or SIGINT stops it.
 
-    The exit status is 0 after a stop that was asked for, 1 when the start failed, 70 when the broker ended itself.
+    The exit status is 0 after a stop that was asked for, 1 when the start failed, 3 when there is no such FILE, 70 when
+    the broker ended itself.
     """
+    if not os.path.exists(config):
+        raise CommandFailed(
+            f"{config}: no such file",
+            hint="--config names a server.properties file; `barnabas up` writes those of its brokers itself",
+            status=NOT_FOUND,
+        )
     from broker.main import run  # noqa: PLC0415
 
     return run(config, dict(parse_pairs(override, "--override")))

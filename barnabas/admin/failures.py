@@ -58,7 +58,10 @@ def _explain_client(error: Exception) -> CommandFailed | None:
         status = TIMED_OUT if error.error is ErrorCode.REQUEST_TIMED_OUT else status
         return CommandFailed(str(error), hint=_HINTS.get(error.error.name), status=status)
     if isinstance(error, errors.ClusterUnreachable):
-        hint = "`barnabas up` starts a cluster on this machine; --bootstrap-server says where another one listens"
+        hint = (
+            "`barnabas status` shows what runs on this machine, `barnabas up` starts what does not; "
+            "--bootstrap-server names other brokers, several with commas between"
+        )
         return CommandFailed(str(error), hint=hint)
     if isinstance(error, errors.RequestTimedOut):
         return CommandFailed(str(error), hint="--timeout gives it longer", status=TIMED_OUT)

@@ -1,5 +1,7 @@
 """`barnabas up`, `down` and `status`: a cluster on this machine, its files below one directory."""
 
+import os
+import shlex
 import signal
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -26,6 +28,8 @@ from barnabas.launcher.java import JavaMissing
 from barnabas.launcher.zookeeper import DEFAULT_PORT as DEFAULT_ZOOKEEPER_PORT
 
 DEFAULT_DATA: Final = "data"
+STARTED_BY: Final = "BARNABAS_STARTED_BY"
+"""The environment variable by which the Makefile says that its targets are what its user types."""
 _WATCH_S: Final = 0.5
 _COLUMNS: Final = (
     Column("member", "MEMBER"),
@@ -94,7 +98,7 @@ def up(
     _show(status, Format.TABLE)
     click.echo(f"\nbootstrap servers: {status.bootstrap_servers}")
     if detach:
-        click.echo("`barnabas down` stops it, `barnabas status` shows it")
+        click.echo(f"`{_command('down', data)}` stops it, `{_command('status', data)}` shows it")
         return failures.OK
     click.echo("Ctrl-C stops it")
     return _stay(cluster)
@@ -170,6 +174,14 @@ def _explained(error: Exception) -> CommandFailed:
     return CommandFailed(
         str(error), hint=hint, status=failures.TIMED_OUT if isinstance(error, ClusterTimedOut) else failures.FAILED
     )
+
+
+def _command(name: str, data: Path) -> str:
+    """What to type for another command on this cluster: `make` has none of ours on the path."""
+    where = "" if data == Path(DEFAULT_DATA) else f"--data {shlex.quote(str(data))}"
+    if os.environ.get(STARTED_BY) == "make":
+        return f"make {name}" + (f" ARGS={shlex.quote(where)}" if where else "")
+    return f"barnabas {name} {where}".rstrip()
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

@@ -75,7 +75,15 @@ class OffsetSpec:
 
 
 def parse_offset_spec(text: str, *, now_ms: int) -> OffsetSpec:
-    """Read an `--offset`. Raises OffsetSyntax."""
+    """Read an `--offset`. Raises OffsetSyntax, also for a range that ends before it begins wherever that is."""
+    spec = _parse_spec(text, now_ms)
+    since, until = spec.since, spec.until
+    if until is not None and since.anchor is until.anchor and since.value > until.value:
+        raise OffsetSyntax(f"{text!r} ends before it begins")
+    return spec
+
+
+def _parse_spec(text: str, now_ms: int) -> OffsetSpec:
     if text.startswith("@"):
         return _parse_times(text[1:], now_ms)
     since, colon, until = text.partition(":")

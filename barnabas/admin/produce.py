@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.admin.failures import CommandFailed
+from barnabas.admin.failures import NOT_FOUND, CommandFailed
 from barnabas.admin.offsets import OffsetSyntax, parse_time
 from barnabas.admin.options import Reach, cluster_options, complete_topics, find_topic, parse_pairs
 from barnabas.admin.output import dump_json
@@ -55,6 +55,13 @@ class Tally:
         if first >= 0:
             known[1] = min(known[1], first) if known[1] >= 0 else first
             known[2] = max(known[2], last)
+
+    @property
+    def told(self) -> str:
+        """The count, for an error."""
+        if self.records == 0:
+            return "nothing was written"
+        return "1 record was written" if self.records == 1 else f"{self.records} records were written"
 
     def fields(self, topic: str) -> dict[str, Any]:
         return {
@@ -205,12 +212,13 @@ async def _produce(cluster: "Cluster", topic: str, source: Source, options: Prod
                 except RecordSyntax as error:
                     await producer.flush()
                     name = "standard input" if file == "-" else file
-                    raise CommandFailed(f"{name}, record {place}: {error}; {tally.records} were written") from None
+                    raise CommandFailed(f"{name}, record {place}: {error}; {tally.told}") from None
                 if record is None:
                     continue
                 if record.partition is not None and record.partition not in found.partitions:
                     await producer.flush()
-                    raise CommandFailed(f"{topic} has no partition {record.partition}; {tally.records} were written")
+                    has = f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {record.partition}"
+                    raise CommandFailed(f"{has}; {tally.told}", status=NOT_FOUND)
                 await producer.send(
                     topic,
                     record.key,

@@ -69,7 +69,8 @@ def test_nobody_there(run: Run) -> None:
     ran = run("topics", "list", "-b", "127.0.0.1:1")
     assert ran.status == 1
     assert ran.err.startswith("error: no connection to 127.0.0.1:1: ")
-    assert "hint: `barnabas up`" in ran.err
+    assert "hint: `barnabas status`" in ran.err
+    assert "--bootstrap-server" in ran.err
 
 
 def test_the_cluster_is_found_by_the_environment(
@@ -91,7 +92,7 @@ def test_a_mistake_of_ours_is_not_hidden(run: Run, served: SmallCluster, monkeyp
         main(["topics", "list", "-b", f"127.0.0.1:{served.ports[1]}"])
 
 
-def test_the_broker_gets_its_file_and_overrides(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_broker_gets_its_file_and_overrides(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     got: list[object] = []
 
     def note(config: str, overrides: dict[str, str]) -> int:
@@ -99,10 +100,17 @@ def test_the_broker_gets_its_file_and_overrides(run: Run, monkeypatch: pytest.Mo
         return 70
 
     monkeypatch.setattr("broker.main.run", note)
-    ran = run("broker", "--config", "x.properties", "--override", "broker.id=3", "--override", "a=b=c")
+    file = tmp_path / "x.properties"
+    file.touch()
+    ran = run("broker", "--config", str(file), "--override", "broker.id=3", "--override", "a=b=c")
     assert ran.status == 70
-    assert got == [("x.properties", {"broker.id": "3", "a": "b=c"})]
-    assert run("broker", "--config", "x", "--override", "nonsense").status == 2
+    assert got == [(str(file), {"broker.id": "3", "a": "b=c"})]
+    assert run("broker", "--config", str(file), "--override", "nonsense").status == 2
+
+
+def test_a_broker_without_its_file_is_not_started(run: Run, tmp_path: Path) -> None:
+    ran = run("broker", "--config", str(tmp_path / "none"))
+    assert (ran.status, f"error: {tmp_path}/none: no such file\nhint: --config" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -79,7 +79,7 @@ def test_one_key_or_one_partition_for_all(served: SmallCluster, on_cluster: Run)
     on_cluster("produce", "t", "-p", "3", "-D", "\\0", stdin=b"1\n\x002")
     assert [record.value for record in records(served, 3)][-2:] == [b"1\n", b"2"]
     ran = on_cluster("produce", "t", "-p", "4", stdin=b"1\n")
-    assert (ran.status, "no partition 4" in ran.err) == (1, True)
+    assert (ran.status, "t has partitions 0 to 3, not 4; nothing was written" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -135,7 +135,8 @@ def test_the_partition_of_a_json_line_counts_only_where_it_is_asked_for(served: 
     line = b'{"value": "x", "partition": 7}'
     assert on_cluster("produce", "t", "-i", "jsonl", stdin=line).status == 0
     ran = on_cluster("produce", "t", "-i", "jsonl", "--keep-partitions", stdin=line)
-    assert (ran.status, "no partition 7" in ran.err, len(records(served))) == (1, True, 1)
+    assert (ran.status, "t has partitions 0 to 0, not 7; nothing was written" in ran.err) == (3, True)
+    assert len(records(served)) == 1
 
 
 def test_a_topic_that_was_created_a_moment_ago_is_looked_for_twice(served: SmallCluster, on_cluster: Run) -> None:
@@ -176,7 +177,7 @@ def test_a_line_that_is_no_record_is_named_and_what_was_before_it_is_written(
     assert ran.status == 1
     assert "standard input, record 2: " in ran.err
     assert complaint in ran.err
-    assert "1 were written" in ran.err
+    assert "1 record was written" in ran.err
     assert [record.value for record in records(served)] == [b"good"]
 
 
@@ -184,7 +185,7 @@ def test_a_line_without_the_separator_is_named(served: SmallCluster, on_cluster:
     served.add_topic("t")
     (tmp_path / "in").write_bytes(b"a:1\nb")
     ran = on_cluster("produce", "t", "-K", ":", str(tmp_path / "in"))
-    assert (ran.status, "in, record 2: no key separator ':'; 1 were written" in ran.err) == (1, True)
+    assert (ran.status, "in, record 2: no key separator ':'; 1 record was written" in ran.err) == (1, True)
 
 
 def test_a_summary_tells_offsets(served: SmallCluster, on_cluster: Run) -> None:
@@ -230,7 +231,7 @@ def test_a_refused_record_fails_the_command(served: SmallCluster, on_cluster: Ru
         ("-3", range(7, 10)),
         ("+8", range(8, 10)),
         ("2:4", range(2, 4)),
-        ("4:2", range(0)),
+        ("4:4", range(0)),
         ("end", range(0)),
         ("@1003", range(3, 10)),
         ("@1003:1005", range(3, 5)),
@@ -286,6 +287,7 @@ def test_a_table_and_an_array(served: SmallCluster, on_cluster: Run) -> None:
     "arguments",
     [
         ("consume", "t", "--offset", "soon"),
+        ("consume", "t", "--offset", "5:2"),
         ("consume", "t", "-n", "0"),
         ("consume",),
         ("produce",),

@@ -44,7 +44,7 @@ help:
 	@touch $@
 
 up: .venv/.stamp-local
-	@$(BIN)/barnabas up --detach $(ARGS)
+	@BARNABAS_STARTED_BY=make $(BIN)/barnabas up --detach $(ARGS)
 
 down: .venv/.stamp-local
 	@$(BIN)/barnabas down $(ARGS)

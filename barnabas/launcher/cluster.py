@@ -164,7 +164,7 @@ class LocalCluster:
                 log_file=self._zookeeper().log_file,
             ),
             brokers={broker_id: self._broker_status(broker_id) for broker_id in self.broker_ids},
-            controller=None if view is None else view.controller,
+            registered_controller=None if view is None else view.controller,
         )
 
     # All of it.

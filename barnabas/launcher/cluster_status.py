@@ -32,12 +32,21 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """All members, brokers by id; `controller` is its broker's id, None where there is none or nobody can tell."""
+    """All members, brokers by id; `registered_controller` is the broker that ZooKeeper names, None for none."""
 
     directory: Path
     zookeeper: ProcessStatus
     brokers: Mapping[int, ProcessStatus]
-    controller: int | None
+    registered_controller: int | None
+
+    @property
+    def controller(self) -> int | None:
+        """Its broker's id, None where there is none or nobody can tell.
+
+        ZooKeeper names a broker that was killed until its session has expired: such a one controls nothing.
+        """
+        broker = self.brokers.get(-1 if self.registered_controller is None else self.registered_controller)
+        return None if broker is None or broker.state == "stopped" else self.registered_controller
 
     @property
     def bootstrap_servers(self) -> str:

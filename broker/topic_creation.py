@@ -173,10 +173,10 @@ async def auto_create(broker: Services, name: str) -> ErrorCode:
     except TopicRefused as error:
         if error.error is ErrorCode.TOPIC_ALREADY_EXISTS:
             return ErrorCode.LEADER_NOT_AVAILABLE
-        log.info("topic %s: not created: %s", name, error.message)
+        log.debug("topic %.300r: not created: %.600r", name, error.message)
         return error.error
     except ZooKeeperError as error:
-        log.warning("topic %s: not created: %s", name, error)
+        log.warning("topic %.300r: not created: %s", name, error)
     return ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -251,18 +251,25 @@ async def is_being_deleted(broker: Services, name: str) -> bool:
 
 async def wait_for_leaders(broker: Services, counts: Mapping[str, int], *, timeout_ms: int) -> None:
     """Wait until this broker knows a leader of every partition of these topics, given by their count, or time is up."""
+    # Asked again at each change: a topic that was seen led is not looked at again.
+    left = list(counts.items())
 
     def all_led() -> bool:
-        return all(is_led(broker.metadata, name, count) for name, count in counts.items())
+        while left and is_led(broker.metadata, *left[-1]):
+            left.pop()
+        return not left
 
     await broker.metadata.wait_until(list(counts), all_led, timeout_ms=timeout_ms)
 
 
 async def wait_until_gone(broker: Services, names: Sequence[str], *, timeout_ms: int) -> None:
     """Wait until this broker knows none of these topics, or time is up."""
+    left = list(names)
 
     def all_gone() -> bool:
-        return not any(map(broker.metadata.has_topic, names))
+        while left and not broker.metadata.has_topic(left[-1]):
+            left.pop()
+        return not left
 
     await broker.metadata.wait_until(list(names), all_gone, timeout_ms=timeout_ms)
 

@@ -6,6 +6,7 @@ waits. A single element that takes longer than a turn is not helped by this.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Generator
 from typing import Any, Final, TypeVar, cast
 
@@ -43,6 +44,18 @@ class Turns:
         await self.let_others()
         return True
 
+    async def finish(self, steps: Generator[None, None, T]) -> T:
+        """Do work that yields wherever it may be interrupted; what it returns."""
+        # Whoever gives up while others have their turn must not leave the work half done until it is collected.
+        with contextlib.closing(steps):
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    return cast("T", done.value)
+                if self.is_due:
+                    await self.let_others()
+
 
 def in_turns(steps: Generator[None, None, T], clock: Clock) -> T | Coroutine[Any, Any, T]:
     """Do work that yields wherever it may be interrupted: what it returns, at once if one turn is enough.
@@ -54,16 +67,12 @@ def in_turns(steps: Generator[None, None, T], clock: Clock) -> T | Coroutine[Any
         while True:
             next(steps)
             if turns.is_due:
-                return _finish(steps, turns)
+                return _go_on(steps, turns)
     except StopIteration as done:
         return cast("T", done.value)
 
 
-async def _finish(steps: Generator[None, None, T], turns: Turns) -> T:
-    await turns.let_others()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return cast("T", done.value)
-        await turns.maybe_yield()
+async def _go_on(steps: Generator[None, None, T], turns: Turns) -> T:
+    with contextlib.closing(steps):
+        await turns.let_others()
+        return await turns.finish(steps)

@@ -12,13 +12,22 @@ from broker.config_keys.key import (
     STRING,
     ConfigKey,
     at_least,
+    only,
 )
 
 REPLICATION_KEYS: Final = (
     ConfigKey(
         "controller.socket.timeout.ms", INT, 30000, MEDIUM, "How long the controller waits for a broker's answer."
     ),
-    ConfigKey("default.replication.factor", INT, 1, MEDIUM, "Replicas of a topic made without a count.", acts=True),
+    ConfigKey(
+        "default.replication.factor",
+        INT,
+        1,
+        MEDIUM,
+        "Replicas of a topic made without a count.",
+        acts=True,
+        served=only(1),
+    ),
     ConfigKey(
         "replica.lag.time.max.ms",
         LONG,

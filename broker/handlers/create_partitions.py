@@ -10,6 +10,7 @@ of every partition, at most `timeout_ms`: then, and at once where the timeout is
 
 import logging
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,7 @@ from barnabas.protocol.messages.create_partitions import (
 from broker.registry import Handler
 from broker.services import RequestContext, Services
 from broker.topic_creation import grow_topic, is_being_deleted, is_led, wait_for_leaders
+from broker.turns import Turns
 from controller.topics import TopicRefused
 from zk_schema.ops import ZooKeeperError
 
@@ -43,8 +45,10 @@ class _Outcome:
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     """Grow each topic in turn, then wait for all of them."""
     broker = context.broker
+    turns = Turns(broker.clock)
     if not broker.controller.is_active:
-        return _answer(broker, {topic.name: _Outcome(ErrorCode.NOT_CONTROLLER) for topic in request.topics})
+        elsewhere = _Outcome(ErrorCode.NOT_CONTROLLER)
+        return await turns.finish(_answer(broker, {topic.name: elsewhere for topic in request.topics}))
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, _Outcome] = {}
     for topic in request.topics:
@@ -52,6 +56,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
             outcomes[topic.name] = _Outcome(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
         else:
             outcomes[topic.name] = await _grow(topic, broker, validate_only=request.validate_only)
+        await turns.maybe_yield()
     grown = {name: each.count for name, each in outcomes.items() if each.error is ErrorCode.NONE}
     if not request.validate_only:
         if grown and request.timeout_ms > 0:
@@ -59,7 +64,8 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
         for name, count in grown.items():
             if request.timeout_ms <= 0 or not is_led(broker.metadata, name, count):
                 outcomes[name] = _Outcome(ErrorCode.REQUEST_TIMED_OUT)
-    return _answer(broker, outcomes)
+            await turns.maybe_yield()
+    return await turns.finish(_answer(broker, outcomes))
 
 
 async def _grow(topic: CreatePartitionsTopic, broker: Services, *, validate_only: bool) -> _Outcome:
@@ -69,21 +75,22 @@ async def _grow(topic: CreatePartitionsTopic, broker: Services, *, validate_only
             return _Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' is being deleted.")
         count = await grow_topic(broker, topic.name, total=topic.count, manual=manual, validate_only=validate_only)
     except TopicRefused as refused:
-        log.info("topic %s: no partitions added: %s", topic.name, refused.message)
+        log.debug("topic %.300r: no partitions added: %.600r", topic.name, refused.message)
         return _Outcome(refused.error, refused.message)
     except ZooKeeperError as error:
-        log.warning("topic %s: no partitions added: %s", topic.name, error)
+        log.warning("topic %.300r: no partitions added: %s", topic.name, error)
         return _Outcome(ErrorCode.REQUEST_TIMED_OUT, "ZooKeeper cannot be reached.")
     return _Outcome(count=count)
 
 
-def _answer(broker: Services, outcomes: dict[str, _Outcome]) -> CreatePartitionsResponse:
-    for outcome in outcomes.values():
+def _answer(broker: Services, outcomes: dict[str, _Outcome]) -> Generator[None, None, CreatePartitionsResponse]:
+    results = []
+    for name, outcome in outcomes.items():
         if outcome.error is not ErrorCode.NONE:
             broker.metrics.count_error(ApiKey.CREATE_PARTITIONS, outcome.error)
-    return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name, each.error, each.message) for name, each in outcomes.items()]
-    )
+        results.append(CreatePartitionsTopicResult(name, outcome.error, outcome.message))
+        yield
+    return CreatePartitionsResponse(results=results)
 
 
 API: Final = Handler(create_partitions.API, handle, oldest=0, newest=3)

@@ -8,6 +8,7 @@ REQUEST_TIMED_OUT, though the deletion goes on. Asking again for a topic that is
 """
 
 import logging
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -17,6 +18,7 @@ from barnabas.protocol.messages.delete_topics import DeletableTopicResult, Delet
 from broker.registry import Handler
 from broker.services import RequestContext, Services
 from broker.topic_creation import request_deletion, wait_until_gone
+from broker.turns import Turns
 from controller.topics import TopicRefused
 from zk_schema.ops import ZooKeeperError
 
@@ -33,17 +35,32 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST
         errors = dict.fromkeys(names, disabled)
     else:
-        errors = {name: await _request(broker, name) for name in names}
+        turns = Turns(broker.clock)
+        errors = {}
+        for name in names:
+            errors[name] = await _request(broker, name)
+            await turns.maybe_yield()
         going = [name for name in names if errors[name] is ErrorCode.NONE]
         if going and request.timeout_ms > 0:
             await wait_until_gone(broker, going, timeout_ms=request.timeout_ms)
         for name in going:
             if request.timeout_ms <= 0 or broker.metadata.has_topic(name):
                 errors[name] = ErrorCode.REQUEST_TIMED_OUT
+    return await Turns(broker.clock).finish(_answer(broker, request, errors))
+
+
+def _answer(
+    broker: Services, request: DeleteTopicsRequest, errors: Mapping[str, ErrorCode]
+) -> Generator[None, None, DeleteTopicsResponse]:
     for error in errors.values():
         if error is not ErrorCode.NONE:
             broker.metrics.count_error(ApiKey.DELETE_TOPICS, error)
-    return DeleteTopicsResponse(responses=[DeletableTopicResult(name, errors[name]) for name in request.topic_names])
+        yield
+    responses = []
+    for name in request.topic_names:
+        responses.append(DeletableTopicResult(name, errors[name]))
+        yield
+    return DeleteTopicsResponse(responses=responses)
 
 
 async def _request(broker: Services, name: str) -> ErrorCode:
@@ -54,7 +71,7 @@ async def _request(broker: Services, name: str) -> ErrorCode:
     except TopicRefused as refused:
         return refused.error
     except ZooKeeperError as error:
-        log.warning("topic %s: deletion not requested: %s", name, error)
+        log.warning("topic %.300r: deletion not requested: %s", name, error)
         return ErrorCode.REQUEST_TIMED_OUT
     return ErrorCode.NONE
 

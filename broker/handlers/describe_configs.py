@@ -5,6 +5,8 @@ which this version has none. Another broker's id is answered INVALID_REQUEST, an
 UNKNOWN_TOPIC_OR_PARTITION. One resource of a type that there is not fails the whole request with INVALID_REQUEST.
 Values of secrets are null. No keys, or null, ask for all of them; a key that there is not is left out.
 
+An answer is bounded: what a request names beyond `MAX_RESOURCES` and `MAX_ANSWER_BYTES` is answered INVALID_REQUEST.
+
 Version 0 has a flag for defaults that Kafka 2.7 never sets; so here.
 
 1 sources and synonyms · 3 types and documentation (KIP-569)
@@ -12,6 +14,8 @@ Version 0 has a flag for defaults that Kafka 2.7 never sets; so here.
 
 import logging
 import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -30,6 +34,7 @@ from broker.config_description import Description, describe_broker, describe_top
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.topic_configs import TopicConfigs
+from broker.turns import Turns
 from controller.topics import TopicRefused, check_topic_name
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
@@ -37,8 +42,15 @@ from zk_schema.ops import ZooKeeperError
 log = logging.getLogger(__name__)
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_MAX_ID_LENGTH: Final = 100
 _LOGGER_SOURCE: Final = 6
 _LEVEL_NAMES: Final = {logging.CRITICAL: "FATAL", logging.WARNING: "WARN"}
+
+MAX_RESOURCES: Final = 2_000
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
+"""An answer is many times its request, the more if that names a thing again and again."""
+_TEXT_BYTES: Final = 4
+"""A text's length and its share of the numbers beside it."""
 
 
 class ResourceType(IntEnum):
@@ -58,47 +70,101 @@ class _Refused(Exception):
         self.message = message
 
 
+@dataclass(slots=True)
+class _Told:
+    """What became of one naming: configurations, or an error with its message."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = ""
+    configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
+    size_bytes: int = 0
+    """About what it takes in an answer."""
+
+
+_TOO_MUCH: Final = _Told(
+    ErrorCode.INVALID_REQUEST,
+    f"The request asks for more than one answer holds: {MAX_RESOURCES} resources, or {MAX_ANSWER_BYTES} bytes.",
+)
+
+
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    """Describe each resource by itself."""
-    known = {int(kind) for kind in ResourceType}
-    unknown = sorted({each.resource_type for each in request.resources} - known)
-    if unknown:
-        refused = _Refused(ErrorCode.INVALID_REQUEST, f"Resource type {unknown[0]} is not known.")
-        return DescribeConfigsResponse(results=[_failed(context, each, refused) for each in request.resources])
+    """Describe each resource by itself; what is named again shares what was found the first time."""
+    turns = Turns(context.broker.clock)
+    refused = _unknown_type(request)
+    found: dict[tuple[int, str, frozenset[str]], _Told] = {}
+    overrides: dict[str, dict[str, str]] = {}
     results = []
-    for resource in request.resources:
-        try:
-            configs = await _describe(request, context, resource)
-        except _Refused as refused:
-            results.append(_failed(context, resource, refused))
+    room_bytes = MAX_ANSWER_BYTES
+    for index, resource in enumerate(request.resources):
+        if refused is not None:
+            told = refused
+        elif index >= MAX_RESOURCES or room_bytes <= 0:
+            told = _TOO_MUCH
         else:
-            name = resource.resource_name
-            results.append(DescribeConfigsResult(ErrorCode.NONE, "", resource.resource_type, name, configs))
+            key = (resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ()))
+            known = found.get(key)
+            if known is None:
+                known = found[key] = await _tell(request, context, resource, overrides)
+            told = known
+            room_bytes -= told.size_bytes
+        if told.error is not ErrorCode.NONE:
+            context.broker.metrics.count_error(ApiKey.DESCRIBE_CONFIGS, told.error)
+        results.append(
+            DescribeConfigsResult(
+                told.error, told.message, resource.resource_type, resource.resource_name, told.configs
+            )
+        )
+        await turns.maybe_yield()
     return DescribeConfigsResponse(results=results)
 
 
-def _failed(context: RequestContext, resource: DescribeConfigsResource, refused: _Refused) -> DescribeConfigsResult:
-    context.broker.metrics.count_error(ApiKey.DESCRIBE_CONFIGS, refused.error)
-    return DescribeConfigsResult(refused.error, refused.message, resource.resource_type, resource.resource_name)
+def _unknown_type(request: DescribeConfigsRequest) -> _Told | None:
+    unknown = {each.resource_type for each in request.resources} - {int(kind) for kind in ResourceType}
+    return _Told(ErrorCode.INVALID_REQUEST, f"Resource type {min(unknown)} is not known.") if unknown else None
+
+
+async def _tell(
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    resource: DescribeConfigsResource,
+    overrides: dict[str, dict[str, str]],
+) -> _Told:
+    try:
+        configs = await _describe(request, context, resource, overrides)
+    except _Refused as refused:
+        return _Told(refused.error, refused.message)
+    return _Told(configs=configs, size_bytes=sum(map(_size_bytes, configs)))
+
+
+def _size_bytes(config: DescribeConfigsResourceResult) -> int:
+    texts = [config.name, config.value, config.documentation]
+    for synonym in config.synonyms:
+        texts += (synonym.name, synonym.value)
+    return sum(_TEXT_BYTES + len(text or "") for text in texts)
 
 
 async def _describe(
-    request: DescribeConfigsRequest, context: RequestContext, resource: DescribeConfigsResource
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    resource: DescribeConfigsResource,
+    overrides: dict[str, dict[str, str]],
 ) -> list[DescribeConfigsResourceResult]:
     broker = context.broker
-    keys = resource.configuration_keys
+    name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == ResourceType.TOPIC:
-        descriptions = describe_topic(broker.config, await _overrides(context, resource.resource_name), keys)
+        if name not in overrides:
+            overrides[name] = await _overrides(context, name)
+        descriptions = describe_topic(broker.config, overrides[name], keys)
     elif resource.resource_type == ResourceType.BROKER:
-        if not resource.resource_name:
+        if not name:
             return []
-        _require_this_broker(context, resource.resource_name, "or an empty name")
+        _require_this_broker(context, name, "or an empty name")
         descriptions = describe_broker(broker.config, keys)
     else:
-        if not resource.resource_name:
+        if not name:
             raise _Refused(ErrorCode.INVALID_REQUEST, "A broker's loggers are asked for by its id.")
-        _require_this_broker(context, resource.resource_name)
-        return _loggers(keys)
+        _require_this_broker(context, name)
+        return _loggers(frozenset(keys or ()))
     return [
         _result(each, synonyms=request.include_synonyms, documentation=request.include_documentation)
         for each in descriptions
@@ -120,7 +186,8 @@ async def _overrides(context: RequestContext, topic: str) -> dict[str, str]:
 
 
 def _require_this_broker(context: RequestContext, name: str, otherwise: str = "") -> None:
-    if not _INTEGER.fullmatch(name) or not -(2**31) <= int(name) < 2**31:
+    # Python does not read a number of thousands of digits.
+    if len(name) > _MAX_ID_LENGTH or not _INTEGER.fullmatch(name) or not -(2**31) <= int(name) < 2**31:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"A broker's id is a number, not '{name}'.")
     if int(name) != context.broker.broker_id:
         message = f"This is broker {context.broker.broker_id}: ask it for that {otherwise}".rstrip()
@@ -143,7 +210,7 @@ def _result(described: Description, *, synonyms: bool, documentation: bool) -> D
     )
 
 
-def _loggers(keys: list[str] | None) -> list[DescribeConfigsResourceResult]:
+def _loggers(keys: Collection[str]) -> list[DescribeConfigsResourceResult]:
     """The process's loggers and their levels in Kafka's words. They cannot be changed from outside in this version."""
     root = logging.getLogger()
     named = {name: each for name, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}

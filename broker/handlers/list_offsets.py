@@ -7,17 +7,15 @@ leader's epoch the end is not sure: OFFSET_NOT_AVAILABLE, before version 5 LEADE
 -2 (debugging) may ask a follower. A partition that is named twice is answered INVALID_REQUEST, from version 1 on.
 
 Version 0 lists the starts of segments whose file was changed at or before the timestamp, newest first, at most
-`max_num_offsets`; for a client what lies above the high watermark becomes the high watermark.
+`max_num_offsets`; for a client what lies above the high watermark becomes the high watermark. Once an answer holds
+half a million of them the rest of the request is answered INVALID_REQUEST.
 
 1 one offset and its timestamp · 2 isolation level, throttle time · 4 leader epochs · 5 OFFSET_NOT_AVAILABLE
 """
 
-import asyncio
-import contextlib
-from collections import Counter
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from itertools import dropwhile
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, ApiKey, TopicPartition
@@ -35,6 +33,7 @@ from barnabas.storage.scan import CorruptSegment
 from broker.partition_access import find_partition, require_replica
 from broker.registry import Handler
 from broker.services import RequestContext
+from broker.turns import in_turns
 from replication.partition import Partition, PartitionRefused
 
 _T = TypeVar("_T")
@@ -47,34 +46,24 @@ _DEBUGGER: Final = -2
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _NONE: Final = -1
+_MAX_SEGMENT_STARTS: Final = 500_000
+"""Of one answer in version 0, where a partition may be named any number of times."""
 
 
-def handle(request: ListOffsetRequest, context: RequestContext) -> Any:
-    """Answer each partition by itself. A search by time that takes long gives way to others between its steps."""
-    steps = _answer(request, context)
-    try:
-        next(steps)
-    except StopIteration as done:
-        return done.value
-    return _go_on(steps)
-
-
-async def _go_on(steps: "_Steps[ListOffsetResponse]") -> ListOffsetResponse:
-    with contextlib.closing(steps):
-        while True:
-            await asyncio.sleep(0)
-            try:
-                next(steps)
-            except StopIteration as done:
-                return cast("ListOffsetResponse", done.value)
+def handle(request: ListOffsetRequest, context: RequestContext) -> ListOffsetResponse | Awaitable[ListOffsetResponse]:
+    """Answer each partition by itself. What takes long gives way to others between its steps."""
+    return in_turns(_answer(request, context), context.broker.clock)
 
 
 def _answer(request: ListOffsetRequest, context: RequestContext) -> "_Steps[ListOffsetResponse]":
-    twice = _named_twice(request) if context.version else frozenset[TopicPartition]()
+    twice: set[TopicPartition] = set()
+    if context.version:
+        twice = yield from _named_twice(request)
+    room = _MAX_SEGMENT_STARTS
 
     def answer(topic: str, wanted: ListOffsetPartition) -> _Steps[ListOffsetPartitionResponse]:
         topic_partition = TopicPartition(topic, wanted.partition_index)
-        if topic_partition in twice:
+        if topic_partition in twice or room <= 0:
             error = ErrorCode.INVALID_REQUEST
         else:
             try:
@@ -88,18 +77,24 @@ def _answer(request: ListOffsetRequest, context: RequestContext) -> "_Steps[List
     for topic in request.topics:
         partitions: list[ListOffsetPartitionResponse] = []
         for partition in topic.partitions:
-            partitions.append((yield from answer(topic.name, partition)))  # noqa: PERF401 - a comprehension cannot
+            partitions.append((yield from answer(topic.name, partition)))
+            room -= len(partitions[-1].old_style_offsets)
+            yield
         topics.append(ListOffsetTopicResponse(topic.name, partitions))
+        yield
     return ListOffsetResponse(topics=topics)
 
 
-def _named_twice(request: ListOffsetRequest) -> frozenset[TopicPartition]:
-    counts = Counter(
-        TopicPartition(topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
-    return frozenset(topic_partition for topic_partition, count in counts.items() if count > 1)
+def _named_twice(request: ListOffsetRequest) -> "_Steps[set[TopicPartition]]":
+    once: set[TopicPartition] = set()
+    twice: set[TopicPartition] = set()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            (twice if topic_partition in once else once).add(topic_partition)
+            yield
+        yield
+    return twice
 
 
 def _look_up(

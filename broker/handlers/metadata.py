@@ -13,7 +13,7 @@ that has too few brokers for them.
 8 authorized operations · 9 flexible
 """
 
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection, Generator, Iterable
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -31,6 +31,7 @@ from broker.metadata_view import MetadataView
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.topic_creation import auto_create
+from broker.turns import Turns, in_turns
 from controller.commands import UpdateMetadataPartition
 
 NOT_ASKED: Final = -(2**31)
@@ -39,10 +40,11 @@ TOPIC_OPERATIONS: Final = 0b1101_1111_1000
 CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 """Create, alter, describe, cluster action, describe configs, alter configs, idempotent write."""
 _NO_LEADER: Final = -1
+_PARTITIONS_AT_ONCE: Final = 64
 
 
 async def _create_missing(
-    request: MetadataRequest, context: RequestContext, missing: list[str]
+    request: MetadataRequest, context: RequestContext, missing: Collection[str], turns: Turns
 ) -> list[MetadataResponseTopic]:
     topics = []
     for name in missing:
@@ -53,26 +55,28 @@ async def _create_missing(
             error = await auto_create(context.broker, name)
         context.broker.metrics.count_error(ApiKey.METADATA, error)
         topics.append(MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name)))
+        await turns.maybe_yield()
     return topics
 
 
 async def _handle_missing(
-    request: MetadataRequest, context: RequestContext, names: Collection[str], missing: list[str]
+    request: MetadataRequest, context: RequestContext, names: Collection[str], missing: Collection[str]
 ) -> MetadataResponse:
-    made = await _create_missing(request, context, missing)
-    return _answer(request, context, [name for name in names if name not in missing], made)
+    turns = Turns(context.broker.clock)
+    made = await _create_missing(request, context, missing, turns)
+    return await turns.finish(_answer(request, context, [name for name in names if name not in missing], made))
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer at once unless a topic is missing."""
+    """Answer at once unless a topic is missing or there is much to tell."""
     view = context.broker.metadata
     if request.topics is None or (context.version == 0 and not request.topics):
-        return _answer(request, context, view.topics(), ())
+        return in_turns(_answer(request, context, view.topics(), ()), context.broker.clock)
     names = dict.fromkeys(topic.name for topic in request.topics)
-    missing = [name for name in names if not view.has_topic(name)]
+    missing = {name: None for name in names if not view.has_topic(name)}
     if missing:
         return _handle_missing(request, context, names, missing)
-    return _answer(request, context, names, ())
+    return in_turns(_answer(request, context, names, ()), context.broker.clock)
 
 
 def _answer(
@@ -80,12 +84,14 @@ def _answer(
     context: RequestContext,
     names: Iterable[str],
     others: Iterable[MetadataResponseTopic],
-) -> MetadataResponse:
+) -> Generator[None, None, MetadataResponse]:
     broker = context.broker
     view = broker.metadata
-    topics = [
-        describe_topic(view, name, context.listener_name, context.version) for name in names if view.has_topic(name)
-    ]
+    topics = []
+    for name in names:
+        if view.has_topic(name):
+            topics.append((yield from _describe_topic(view, name, context.listener_name, context.version)))
+        yield
     topics += others
     if request.include_topic_authorized_operations:
         for topic in topics:
@@ -108,19 +114,24 @@ def _brokers(view: MetadataView, listener_name: str) -> list[MetadataResponseBro
     ]
 
 
-def describe_topic(view: MetadataView, name: str, listener_name: str, version: int) -> MetadataResponseTopic:
+def _describe_topic(
+    view: MetadataView, name: str, listener_name: str, version: int
+) -> Generator[None, None, MetadataResponseTopic]:
     """A topic that the view knows, for a client of this listener and version."""
     nodes = view.brokers_on(listener_name)
     alive = view.brokers
-    partitions = view.partitions(name)
-    return MetadataResponseTopic(
-        name=name,
-        is_internal=is_internal(name),
-        partitions=[
-            _describe_partition(partitions[number], nodes=nodes, alive=alive, version=version)
-            for number in sorted(partitions)
-        ],
-    )
+    # The mapping is live and others have turns below, so the partitions are taken out of it first.
+    known = view.partitions(name)
+    partitions = [known[number] for number in sorted(known)]
+    described: list[MetadataResponsePartition] = []
+    for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        if start:
+            yield
+        described += [
+            _describe_partition(partition, nodes=nodes, alive=alive, version=version)
+            for partition in partitions[start : start + _PARTITIONS_AT_ONCE]
+        ]
+    return MetadataResponseTopic(name=name, is_internal=is_internal(name), partitions=described)
 
 
 def _describe_partition(

@@ -7,6 +7,7 @@ that is named twice the last naming counts.
 1 the epoch in the answer · 2 current leader epoch, throttle time · 3 replica id
 """
 
+from collections.abc import Awaitable, Generator
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -22,23 +23,36 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 from broker.partition_access import find_partition
 from broker.registry import Handler
 from broker.services import RequestContext
+from broker.turns import in_turns
 from replication.partition import PartitionRefused
 
 _UNDEFINED: Final = -1
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
     """Answer each partition by itself."""
+    return in_turns(_answer(request, context), context.broker.clock)
+
+
+def _answer(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
     wanted: dict[str, dict[int, OffsetForLeaderPartition]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(name, [_look_up(context, name, each) for each in partitions.values()])
-            for name, partitions in wanted.items()
-            if partitions
-        ]
-    )
+        yield
+    topics = []
+    for name, partitions in wanted.items():
+        results = []
+        for each in partitions.values():
+            results.append(_look_up(context, name, each))
+            yield
+        if results:
+            topics.append(OffsetForLeaderTopicResult(name, results))
+        yield
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> OffsetForLeaderPartitionResult:

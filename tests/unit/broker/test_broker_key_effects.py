@@ -206,10 +206,6 @@ async def test_a_topic_made_without_numbers_takes_the_brokers(start: Start) -> N
     assert len(broker.services.metadata.partitions("t")) == 3
 
 
-async def test_a_default_replication_factor_beyond_the_brokers_is_refused(start: Start) -> None:
-    assert await make_topic(await start(default_replication_factor="2")) is ErrorCode.INVALID_REPLICATION_FACTOR
-
-
 @pytest.mark.parametrize(
     ("enabled", "error"),
     [("true", ErrorCode.LEADER_NOT_AVAILABLE), ("false", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],

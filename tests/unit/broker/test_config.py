@@ -120,6 +120,7 @@ def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
         ({"zookeeper_set_acl": "true"}, "zookeeper.set.acl"),
         ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name"),
         ({"config_providers": "file"}, "config.providers"),
+        ({"default_replication_factor": "2"}, "default.replication.factor"),
     ],
 )
 def test_a_value_that_would_not_act_as_written_stops_the_start(given: dict[str, str], key: str) -> None:

@@ -1,6 +1,7 @@
 """Metadata: which topics, which errors, which versions."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 
@@ -174,7 +175,7 @@ async def test_a_name_that_collides_is_an_invalid_topic(broker: SmallBroker) -> 
 
 
 async def test_more_replicas_than_brokers_are_refused(broker: SmallBroker) -> None:
-    broker.services.config = make_config({"default.replication.factor": "2"})
+    broker.services.config = replace(make_config(), default_replication_factor=2)
     assert errors(await answer(broker, asking("new"))) == {"new": ErrorCode.INVALID_REPLICATION_FACTOR}
 
 

@@ -73,3 +73,23 @@ async def test_what_the_work_raises_reaches_the_one_who_waits() -> None:
     assert asyncio.iscoroutine(result)
     with pytest.raises(ValueError, match="broken"):
         await result
+
+
+async def test_work_that_is_given_up_in_between_is_closed() -> None:
+    clock = ManualClock()
+    closed: list[bool] = []
+
+    def steps() -> Generator[None, None, None]:
+        try:
+            yield from counted(clock, 100)
+        finally:
+            closed.append(True)
+
+    result = in_turns(steps(), clock)
+    assert asyncio.iscoroutine(result)
+    task = asyncio.create_task(result)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed == [True]

@@ -31,6 +31,7 @@ log = logging.getLogger("broker")
 
 EXIT_START_FAILED: Final = 1
 EXIT_FATAL: Final = 70
+_COLLECT_AFTER_OBJECTS: Final = 20_000
 
 
 class OneLineFormatter(logging.Formatter):
@@ -80,6 +81,17 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def settle_memory() -> None:
+    """Keep what the start made out of later collections, and let those come seldom.
+
+    A request's objects go when it is answered; what the collector is for are cycles, which are rare. With Python's own
+    threshold a few requests in flight are enough to make it look.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER_OBJECTS, 50, 100)
+
+
 def end_process(what: str, error: BaseException | None) -> None:
     """State is no longer kept true: end at once, without touching anything more."""
     log.critical("%s failed: ending the process", what, exc_info=error)
@@ -122,8 +134,7 @@ async def _run(config: BrokerConfig) -> int:
         await supervisor.stop()
         return EXIT_START_FAILED
     watchdog = _watch(supervisor, broker, limit_ms=config.zookeeper_session_timeout_ms)
-    gc.collect()
-    gc.freeze()
+    settle_memory()
     await asked
     log.info("[KafkaServer id=%d] stopping", broker.broker_id)
     watchdog.stop()

@@ -112,12 +112,13 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
     except OSError as error:
         directory.fail(error)
         return
+    is_new = directory.meta is None and not directory.logs
     log.info(
-        "%s: loaded %d logs in %d ms after %s stop",
+        "%s: loaded %d logs in %d ms%s",
         directory.path,
         len(directory.logs),
         ports.clock.monotonic_ms() - started_ms,
-        "a clean" if clean else "an unclean",
+        " after a clean stop" if clean else "; the directory is new" if is_new else " after an unclean stop",
     )
 
 

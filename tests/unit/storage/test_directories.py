@@ -50,6 +50,29 @@ async def test_without_the_marker_the_log_is_scanned_and_says_so(tmp_path, caplo
     assert "cut nothing; ends at offset 2" in caplog.text
 
 
+async def test_it_is_said_what_a_directory_went_through(tmp_path, caplog):
+    caplog.set_level("INFO")
+
+    async def said():
+        caplog.clear()
+        store = await open_store(str(tmp_path))
+        return store, caplog.text
+
+    store, text = await said()
+    assert "loaded 0 logs in 0 ms; the directory is new" in text
+    store.kill()
+    store, text = await said()
+    assert "loaded 0 logs in 0 ms after an unclean stop" in text, "it has an owner"
+    await store.directories.close()
+    store, text = await said()
+    assert "loaded 0 logs in 0 ms after a clean stop" in text
+    store.directories.create_log(TP)
+    store.kill()
+    (tmp_path / "meta.properties").unlink()
+    _, text = await said()
+    assert "loaded 1 logs in 0 ms after an unclean stop" in text
+
+
 async def test_a_second_broker_on_the_directory_is_refused(tmp_path):
     await open_store(str(tmp_path))
     with pytest.raises(StorageStartError, match="in use by another process"):

@@ -25,7 +25,7 @@ _MAX_FRAME_BYTES: Final = 2**31 - 1
 _MAX_PLAIN_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Only Produce carries data; anything else of this size would decode into many times its size in objects."""
 
-_MAX_ITEMS: Final = 100_000
+_MAX_ITEMS: Final = 30_000
 """Items of a request's arrays, in all: what decodes within a few hundredths of a second. A client that has more
 partitions asks in several requests."""
 

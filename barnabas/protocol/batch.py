@@ -151,10 +151,6 @@ class BatchHeader:
         return self.attributes & LOG_APPEND_TIME_BIT != 0
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id >= 0
-
-    @property
     def last_sequence(self) -> int:
         """The sequence of the last record; sequences wrap from 2**31 - 1 to 0. -1 where there is no sequence."""
         if self.base_sequence < 0:

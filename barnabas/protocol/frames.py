@@ -104,11 +104,6 @@ def decode_response_header(api_key: int, version: int, buf: Buffer, pos: int = 0
     return header.correlation_id, pos
 
 
-def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """Return the header that goes in front of a response."""
-    return encode(ResponseHeader(correlation_id), response_header_version(api_key, version))
-
-
 def frame_request(
     api_key: int, version: int, *, correlation_id: int, client_id: str | None, request: object
 ) -> list[bytes | SizedRecords]:

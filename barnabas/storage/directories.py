@@ -195,12 +195,6 @@ class LogDirectories:
         directory.detach(member, f"{self._random.getrandbits(128):032x}", member.config.file_delete_delay_ms)
         return True
 
-    def update_config(self, topic: str, config: LogConfig) -> None:
-        """Let the topic's logs act on other settings from now on."""
-        for member in self.logs():
-            if member.topic_partition.topic == topic:
-                member.config = config
-
     async def truncate(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Truncate logs; returns once the cuts are synced.
 

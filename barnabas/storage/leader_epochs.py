@@ -64,11 +64,6 @@ class LeaderEpochs:
         self.latest_epoch = epoch
         return True
 
-    def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written, -1 when that is not known."""
-        at = bisect_right(self._entries, offset, key=_start_offset)
-        return self._entries[at - 1].epoch if at else UNDEFINED_EPOCH
-
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEnd:
         """Where the leader of `epoch` stopped writing (OffsetForLeaderEpoch; KIP-279 adds the epoch of the answer)."""
         if epoch == UNDEFINED_EPOCH:

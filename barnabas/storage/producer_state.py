@@ -114,10 +114,6 @@ class ProducerState:
         """Whether there is nothing that a shorter log would have to be read again for."""
         return not self._producers and not self._unreplicated
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        return min(self._ongoing, default=None)
-
     def check_batch(self, header: BatchHeader) -> BatchMetadata | None:
         """Judge a client's data batch. The cached batch when it is a duplicate, None when it may be appended.
 

@@ -73,7 +73,7 @@ class Log:
         """The base offset of the batch, which is written unless its sequence was there before."""
         ((pos, header),) = iterate_headers(batch)
         verify_crc(batch, pos, header)
-        if header.has_producer_id:
+        if header.producer_id >= 0:
             expected = self.sequences.get(header.producer_id, 0)
             if header.base_sequence < expected:
                 return -1

@@ -118,7 +118,7 @@ async def test_without_idempotence_there_is_no_producer_id(small: SmallCluster, 
     small.add_topic("t")
     await send_all(cluster, [b"1"], ProducerOptions(acks=ACKS_LEADER))
     await send_all(cluster, [b"2"], ProducerOptions(idempotent=False))
-    assert not any(read_header(batch).has_producer_id for batch in small.logs[T0].batches)
+    assert all(read_header(batch).producer_id == -1 for batch in small.logs[T0].batches)
     assert ApiKey.INIT_PRODUCER_ID not in small.keys_asked()
     assert [asked.request.acks for asked in small.asked if asked.key is ApiKey.PRODUCE] == [1, -1]
 

@@ -174,11 +174,10 @@ def test_a_producer_must_fill_its_offsets(count: int, last_delta: int) -> None:
 def test_attributes_say_what_the_batch_is() -> None:
     plain, special = header(), header(attributes=0x08 | 0x10 | 0x20 | 0x04, producer_id=0)
     assert (plain.codec, special.codec) == (Codec.NONE, Codec.ZSTD)
-    assert not any((plain.uses_log_append_time, plain.is_transactional, plain.is_control, plain.has_producer_id))
+    assert not any((plain.uses_log_append_time, plain.is_transactional, plain.is_control))
     assert special.uses_log_append_time
     assert special.is_transactional
     assert special.is_control
-    assert special.has_producer_id
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from barnabas.protocol.compiler import decode_whole, encode
 from barnabas.protocol.frames import (
     RequestHeader,
+    ResponseHeader,
     decode_request_header,
     decode_response_header,
     encode_request_header,
-    encode_response_header,
     frame_request,
     frame_response,
     request_header_version,
@@ -113,7 +113,7 @@ def test_headers_survive_the_round_trip_and_no_prefix_passes(data: st.DataObject
     )
     with pytest.raises(WireError):
         decode_request_header(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
-    answer = encode_response_header(key, version, correlation_id)
+    answer = encode(ResponseHeader(correlation_id), response_header_version(key, version))
     assert decode_response_header(key, version, answer + b"body") == (correlation_id, len(answer))
     with pytest.raises(TruncatedMessage):
         decode_response_header(key, version, answer[:-1])

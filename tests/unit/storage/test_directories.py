@@ -187,17 +187,6 @@ async def test_a_close_before_loading_does_not_claim_a_clean_stop(tmp_path):
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_changed_setting_acts_on_the_topics_logs(tmp_path):
-    store = await open_store(str(tmp_path))
-    log = store.directories.create_log(TP)
-    other = store.directories.create_log(TopicPartition("other", 0))
-    store.directories.update_config("topic", LogConfig(segment_bytes=100))
-    append(log, batch(b"a"))
-    append(log, batch(b"a"))
-    assert len(log.segments) == 2
-    assert other.config == LogConfig()
-
-
 def test_the_same_path_twice_is_one_directory(tmp_path):
     store = make_store(str(tmp_path), str(tmp_path))
     assert isinstance(store.directories, LogDirectories)

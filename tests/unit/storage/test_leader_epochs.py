@@ -73,11 +73,6 @@ def test_truncation_at_the_start_folds_what_ended_before():
     assert not cache.truncate_from_start(2)
 
 
-def test_the_epoch_of_an_offset_is_the_one_that_began_last_before_it():
-    cache = epochs((1, 3), (2, 5))
-    assert [cache.epoch_at(offset) for offset in (2, 3, 4, 5, 50)] == [-1, 1, 1, 2, 2]
-
-
 def test_the_checkpoint_is_kafkas_text():
     assert epochs((1, 0), (20, 55)).encode() == b"0\n2\n1 0\n20 55\n"
     assert listed(LeaderEpochs.decode(b"0\n2\n1 0\n20 55\n")) == [(1, 0), (20, 55)]

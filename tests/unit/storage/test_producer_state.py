@@ -115,7 +115,6 @@ def test_a_transaction_is_unstable_until_the_high_watermark_has_passed_its_marke
     done = state.apply_marker(header(-1), EndTxn(commit=False, coordinator_epoch=3), offset=4, timestamp=100)
     assert (done.first_offset, done.last_offset, done.aborted) == (0, 4, True)
     assert state.last_stable_offset_after(done) == 5
-    assert state.first_undecided_offset is None
     state.apply_high_watermark(4)
     assert state.first_unstable_offset == 0
     state.apply_high_watermark(5)
@@ -126,7 +125,7 @@ def test_the_earliest_open_transaction_bounds_the_others():
     state = appended(header(0, 2, transactional=True), header(0, 2, transactional=True, producer=8))
     done = state.apply_marker(header(-1, producer=8), EndTxn(True, 0), offset=4, timestamp=100)
     assert state.last_stable_offset_after(done) == 0
-    assert (state.first_unstable_offset, state.first_undecided_offset) == (0, 0)
+    assert state.first_unstable_offset == 0
 
 
 def test_a_batch_outside_of_the_open_transaction_is_refused():

@@ -50,7 +50,7 @@ down: .venv/.stamp-local
 	@$(BIN)/barnabas down $(ARGS)
 
 status: .venv/.stamp-local
-	@$(BIN)/barnabas status $(ARGS)
+	@BARNABAS_STARTED_BY=make $(BIN)/barnabas status $(ARGS)
 
 # Each tool runs, whatever the one before it found.
 check: .venv/.stamp-test

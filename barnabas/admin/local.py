@@ -125,7 +125,7 @@ def status(*, data: Path, output: Format) -> int:
         if load_state(data) is None:
             raise CommandFailed(
                 f"there is no cluster in {data}",
-                hint="`barnabas up` starts one; --data says where",
+                hint=f"`{_command('up', data)}` starts one; --data says where",
                 status=failures.NOT_FOUND,
             )
         _show(LocalCluster(data).status(), output)

@@ -80,8 +80,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(
     broker: RunningBroker, lines: Sequence[bytes], path: Path, clients: Sequence[Consumer], *, codec: str, keyed: bool
 ) -> bool:
-    """Write the lines into a topic, read them with each client; whether all was right."""
+    """Write the lines into a topic of its own, read them with each client; whether all was right."""
     topic = broker.new_topic(partitions=PARTITIONS)
+    try:
+        return _round_trips(broker, topic, lines, path, clients, codec=codec, keyed=keyed)
+    finally:
+        broker.delete_topic(topic)
+
+
+def _round_trips(
+    broker: RunningBroker,
+    topic: str,
+    lines: Sequence[bytes],
+    path: Path,
+    clients: Sequence[Consumer],
+    *,
+    codec: str,
+    keyed: bool,
+) -> bool:
     started = time.monotonic()
     produce_lines(broker.bootstrap, topic, path, codec=codec, key_delimiter=KEY_DELIMITER if keyed else None)
     print(f"{codec}, {'keyed' if keyed else 'unkeyed'}: written in {time.monotonic() - started:.1f} s", flush=True)

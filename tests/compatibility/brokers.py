@@ -32,6 +32,12 @@ class RunningBroker:
         _wait_until(lambda: _has_leaders(admin, name, partitions), f"{name} has no leaders")
         return name
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        # Its request ends with a client that nobody holds.
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_topics([name])[name].result(_READY_SECONDS)
+
     def end_offsets(self, topics: Iterable[str], partitions: int) -> dict[TopicPartition, int]:
         """The next offset of every partition of some topics that have the same number of them."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "not-joined"})

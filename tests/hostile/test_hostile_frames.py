@@ -15,6 +15,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import encode_request_header
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 from barnabas.protocol.messages.produce import ProduceResponse
@@ -29,6 +30,7 @@ from tests.support.topics import create_topic
 pytestmark = pytest.mark.processes
 
 FRAMES_OF_A_KIND = 60
+BROKER_RESOURCE = 4
 ENDS_THE_CONNECTION = ["2 GB announced", "a negative size", "unknown API", "truncated"]
 REFUSED_RECORDS = {
     "bad checksum": {ErrorCode.CORRUPT_MESSAGE},
@@ -127,12 +129,15 @@ def test_an_unsupported_version_ends_the_connection_but_of_api_versions_is_answe
         assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 3)]
 
 
-def test_what_is_only_announced_takes_no_memory(broker: BrokerProcess) -> None:
+def test_what_is_only_announced_takes_no_memory(broker: BrokerProcess, victim: TopicPartition) -> None:
     with peak_rise_below(broker, 8), contextlib.ExitStack() as open_connections:
         for _ in range(100):
             connection = open_connections.enter_context(connect(broker))
             connection.send_bytes((100_000_000).to_bytes(4) + b"some bytes of it")
         assert not connection.has_input(0.1)
+        # Nor does it take from what others may use for a great request.
+        other = open_connections.enter_context(ApiConnection(broker.host, broker.port, timeout_seconds=2))
+        assert other.produce(victim, bytes(500_000)).error_code == ErrorCode.NONE
 
 
 def test_no_bomb_takes_memory_and_each_is_answered(broker: BrokerProcess, victim: TopicPartition) -> None:
@@ -151,7 +156,7 @@ def test_a_lookup_by_time_that_meets_a_bomb_leaves_time_and_memory_to_others(
         ApiConnection(broker.host, broker.port) as other,
         peak_rise_below(broker, 16),
     ):
-        connection.send_produce(bombed, bomb_of_one_record(Codec.ZSTD, 511 * MEBIBYTE, announces_newer=True))
+        connection.send_produce(bombed, bomb_of_one_record(Codec.GZIP, 200 * MEBIBYTE, announces_newer=True))
         assert connection.receive_produced().error_code == ErrorCode.NONE
         wanted = ListOffsetPartition(partition_index=0, timestamp=1_600_000_000_005)
         topics = [ListOffsetTopic(name=bombed.topic, partitions=[wanted])]
@@ -182,16 +187,14 @@ def test_requests_that_are_never_finished_take_a_bounded_amount(broker: BrokerPr
         assert other.produce(victim, b"meanwhile").error_code == ErrorCode.NONE
 
 
-def test_a_peer_that_does_not_read_costs_only_itself(broker: BrokerProcess, start_offset: int) -> None:
-    wanted = FetchPartition(partition=0, fetch_offset=start_offset, partition_max_bytes=MEBIBYTE)
-    topics = [FetchTopic(topic="read-me", partitions=[wanted])]
-    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=MEBIBYTE, topics=topics)
-    count = 300
+@pytest.mark.parametrize("what", ["slices of files", "bytes in memory"])
+def test_a_peer_that_does_not_read_costs_only_itself(broker: BrokerProcess, start_offset: int, what: str) -> None:
+    count, least_bytes, ask = (300, 500_000, fetch) if what == "slices of files" else (1000, 20_000, describe_broker)
     with peak_rise_below(broker, 16), socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect((broker.host, broker.port))
         for correlation_id in range(count):
-            payload = encode_request_header(ApiKey.FETCH, 11, correlation_id, "deaf") + encode(request, 11)
+            payload = ask(correlation_id, start_offset)
             deaf.sendall(len(payload).to_bytes(4) + payload)
         with ApiConnection(broker.host, broker.port, timeout_seconds=1) as other:
             assert len(other.fetch_bytes(TopicPartition("read-me", 0), start_offset)) > 500_000
@@ -199,13 +202,26 @@ def test_a_peer_that_does_not_read_costs_only_itself(broker: BrokerProcess, star
         stream = deaf.makefile("rb")
         for correlation_id in range(count):
             size = int.from_bytes(stream.read(4))
-            assert size > 500_000
+            assert size > least_bytes
             assert int.from_bytes(stream.read(size)[:4]) == correlation_id
 
 
-@pytest.fixture
+def fetch(correlation_id: int, offset: int) -> bytes:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=MEBIBYTE)
+    topics = [FetchTopic(topic="read-me", partitions=[wanted])]
+    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=MEBIBYTE, topics=topics)
+    return encode_request_header(ApiKey.FETCH, 11, correlation_id, "deaf") + encode(request, 11)
+
+
+def describe_broker(correlation_id: int, _: int) -> bytes:
+    every_key = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[every_key], include_documentation=True)
+    return encode_request_header(ApiKey.DESCRIBE_CONFIGS, 3, correlation_id, "deaf") + encode(request, 3)
+
+
+@pytest.fixture(scope="module")
 def start_offset(broker: BrokerProcess) -> int:
-    """Where a topic `read-me` has some 600 KB."""
+    """Where the topic `read-me` has some 600 KB."""
     (partition,) = create_topic(broker.bootstrap, "read-me")
     with ApiConnection(broker.host, broker.port) as connection:
         answers = [connection.produce(partition, bytes(60_000)) for _ in range(10)]

@@ -161,9 +161,11 @@ def test_a_lookup_by_time_that_meets_a_bomb_leaves_time_and_memory_to_others(
         wanted = ListOffsetPartition(partition_index=0, timestamp=1_600_000_000_005)
         topics = [ListOffsetTopic(name=bombed.topic, partitions=[wanted])]
         connection.send(ApiKey.LIST_OFFSETS, 5, ListOffsetRequest(replica_id=-1, topics=topics))
-        for _ in range(10):
+        answered = 0
+        while not connection.has_input(0):
             assert other.produce(victim, b"meanwhile").error_code == ErrorCode.NONE
-        assert not connection.has_input(0), "the search was still going on"
+            answered += 1
+        assert answered >= 5, "others were served while the search went on"
         answer = connection.receive().topics[0].partitions[0]
         assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
 

@@ -11,7 +11,7 @@ from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
 from zk_schema.session import KazooSession
 
-DEFAULT_RECEIVE_BYTES: Final = 32 * 1024 * 1024
+DEFAULT_RECEIVE_BYTES: Final = 24 * 1024 * 1024
 """What unfinished requests may take in all where `queued.max.request.bytes` sets no bound."""
 
 

@@ -12,7 +12,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import heartbeat
 from barnabas.protocol.messages.fetch import FetchRequest
 from broker.connection import ClientConnection
-from broker.handlers import api_versions
+from broker.handlers import api_versions, produce
 from broker.metrics import BrokerMetrics
 from broker.registry import CloseConnection, Handler, Parked, Registry
 from replication.partition import Partition
@@ -50,12 +50,12 @@ class Side:
         )
         self.connection = ClientConnection(self.wire, broker, listener_name="PLAINTEXT")
 
-    def receive(self, *correlation_ids: int) -> None:
+    def receive(self, *correlation_ids: int, padding: int = 0) -> None:
         for correlation_id in correlation_ids:
             header = struct.pack(">hhih", ApiKey.HEARTBEAT, 0, correlation_id, 1) + b"c"
             body = struct.pack(">h", 1) + b"g" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"m"
             self.wire.frames_held += 1
-            self.connection.frame_received(bytearray(header + body))
+            self.connection.frame_received(bytearray(header + body + bytes(padding)))
         self.connection.frames_done()
 
     @property
@@ -255,6 +255,21 @@ async def test_frames_that_wait_are_let_go_when_the_peer_leaves() -> None:
     assert side.wire.frames_held == 0
 
 
+@virtual_time
+async def test_reading_stops_for_what_waits_now_and_not_for_what_has_waited() -> None:
+    running = [future() for _ in range(3)]
+    side = Side(*(result for each in running for result in (each, *[RESPONSE] * 5)))
+    large = 250_000
+    for number in range(2):
+        side.receive(*range(1 + number * 6, 1 + number * 6 + 6), padding=large)
+        assert (side.wire.is_reading, len(side.answered)) == (False, number * 6), "five frames of 250 kB wait"
+        running[number].set_result(RESPONSE)
+        await turns()
+        assert (side.wire.is_reading, len(side.answered)) == (True, (number + 1) * 6)
+    side.receive(20, 21, padding=large)
+    assert side.wire.is_reading
+
+
 # Slices.
 
 
@@ -367,6 +382,23 @@ async def test_slices_of_an_answer_that_cannot_be_encoded_are_let_go() -> None:
     peer.send(ApiKey.FETCH, 12, fetch_all())
     assert peer.wire.closed is not None
     assert pins(partition) == 0
+
+
+@virtual_time
+async def test_slices_of_an_answer_that_cannot_be_encoded_behind_others_are_let_go() -> None:
+    broker, partition, peer = await with_records()
+    answered = broker.services.registry.find(ApiKey.FETCH).handle(fetch_all(), broker.context(12))
+    answered.throttle_time_ms = "no number"
+    broken = Handler(broker.services.registry.find(ApiKey.FETCH).api, lambda *_: answered, oldest=0, newest=12)
+    broker.services.registry = Registry([broken, produce.API, api_versions.API])
+    broker.world.offload.hold("flush")
+    peer.send(ApiKey.PRODUCE, 8, produce_request({T0: batch(b"a")}))
+    peer.send(ApiKey.FETCH, 12, fetch_all())
+    assert pins(partition) == 0
+    broker.world.offload.release("flush")
+    await turns()
+    assert peer.answered == [1]
+    assert peer.wire.closed is not None
 
 
 # The data path as a client sees it.

@@ -140,6 +140,8 @@ async def test_an_append_wakes_the_session_that_waits() -> None:
         append_now(second, b"a")
         answer = await client.wake(waiting)
         assert list(answer.records) == [T1]
+        await turns()
+        assert client.session._parked is None
     assert asyncio.get_running_loop().time() == 0
     assert client.offsets == {T0: 0, T1: 3}
     assert pins(first, second) == 0
@@ -283,6 +285,14 @@ async def test_a_partition_that_was_deleted_and_made_again_while_the_session_wai
         answer = client.poll()
     assert answer.records[T0] == read_bytes(new.log, 0)
     assert asyncio.get_running_loop().time() == 0
+    assert old._watchers == {}
+
+
+@virtual_time
+async def test_a_partition_that_was_deleted_is_watched_no_more() -> None:
+    broker, (old, _), client = await consuming()
+    assert await broker.world.stop(-2) is ErrorCode.NONE
+    assert client.poll().errors() == {T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert old._watchers == {}
 
 

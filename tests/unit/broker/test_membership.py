@@ -110,6 +110,8 @@ async def test_an_id_that_differs_from_the_stored_one_is_refused_with_both() -> 
     member = await Member(broker_id="5").open()
     with pytest.raises(MembershipRefused, match=r"broker\.id=5.*says 6"):
         await member.membership.broker_id(BrokerId(6))
+    with pytest.raises(MembershipRefused, match=r"broker\.id=5.*says 0"):
+        await member.membership.broker_id(BrokerId(0))
     zero = await Member(broker_id="0").open()
     with pytest.raises(MembershipRefused, match=r"broker\.id=0.*says 6"):
         await zero.membership.broker_id(BrokerId(6))
@@ -260,10 +262,12 @@ async def test_a_broker_that_stops_while_it_registers_again_gives_up() -> None:
     member = await Member().open()
     await member.join()
     member.server.expire(member.zk)
-    await turns(3)
+    while member.membership._renewing is None:
+        await turns(1)
     member.membership.stop()
     await asyncio.sleep(1)
     assert member.failed == []
+    assert member.registration() is None
     # Without a join there is nothing to stop.
     (await Member().open()).membership.stop()
 

@@ -476,3 +476,14 @@ async def test_a_request_of_many_partitions_lets_others_have_their_turn() -> Non
     assert len(topic.partitions) == len(partitions)
     assert {partition.error_code for partition in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert others >= 10
+
+
+@virtual_time
+async def test_a_request_of_many_partitions_appends_also_those_that_are_slow() -> None:
+    broker = await DataBroker(directories=2).open()
+    partitions = await broker.lead(count=40)
+    broker.world.make_slow(partitions[0])
+    answers = await produced(broker, {("t", number): batch(b"a") for number in range(40)})
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 40
+    assert [answer.base_offset for answer in answers] == [1] + [0] * 39
+    assert [partition.log.log_end_offset for partition in partitions] == [2] + [1] * 39

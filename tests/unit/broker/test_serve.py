@@ -3,13 +3,15 @@
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
+from barnabas.runtime.disk import Buffer, SystemDisk, SystemFile
 from barnabas.runtime.network import Network
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.tasks import Supervisor
@@ -25,7 +27,7 @@ from zk_schema import paths
 from zk_schema.cluster_id import create_path
 from zk_schema.memory import MemorySession
 from zk_schema.ops import Create
-from zk_schema.payloads import BrokerRegistration, Endpoint
+from zk_schema.payloads import BrokerRegistration, ControllerRegistration, Endpoint
 
 T0 = TopicPartition("t", 0)
 
@@ -133,6 +135,52 @@ async def test_nothing_that_was_acknowledged_is_lost_by_a_stop_under_load(host: 
     logs = {log.topic_partition.partition: log for log in again.services.log_directories.logs()}
     ends = [logs[number].log_end_offset for number in range(4)]
     assert all(end >= known for end, known in zip(ends, acknowledged, strict=True))
+    await again.stop()
+
+
+class GatedDisk(SystemDisk):
+    """A disk that writes records only while its gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.waits = threading.Event()
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SystemFile:
+        file = super().open(path, create=create, writable=writable)
+        return GatedFile(self, path, file.fileno()) if path.endswith(".log") else file
+
+
+class GatedFile(SystemFile):
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: GatedDisk, path: str, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        self._disk = disk
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        if not self._disk.gate.is_set():
+            self._disk.waits.set()
+            assert self._disk.gate.wait(10)
+        super().pwrite(data, position)
+
+
+async def test_a_stop_waits_for_the_record_that_is_being_written(host: BrokerHost) -> None:
+    host.disk = disk = GatedDisk()
+    broker = await host.start()
+    (partition,) = await make_topic(broker)
+    partition.directory._slowest_write_us = 1_000_000
+    disk.gate.clear()
+    appending = asyncio.get_running_loop().create_task(partition.append(batch(b"a"), acks=1))
+    assert await asyncio.to_thread(disk.waits.wait, 10)
+    stopping = asyncio.get_running_loop().create_task(broker.stop())
+    await asyncio.sleep(0.1)
+    assert not stopping.done()
+    disk.gate.set()
+    assert (await appending).first_offset == 0
+    await stopping
+    again = await host.start()
+    assert [log.log_end_offset for log in again.services.log_directories.logs()] == [1]
     await again.stop()
 
 
@@ -280,6 +328,21 @@ async def test_all_directories_that_fail_stop_the_start(host: BrokerHost) -> Non
     assert host.remains() == []
     # They have failed one after the other, and after the last of them the process would have ended.
     host.failures.clear()
+
+
+async def test_a_start_that_is_given_up_while_it_waits_for_a_controller_leaves_nothing(
+    host: BrokerHost, tool: MemorySession
+) -> None:
+    elsewhere = ControllerRegistration(BrokerId(9), 0).encode()
+    await tool.write(Create(paths.CONTROLLER, elsewhere, ephemeral=True))
+    starting = asyncio.get_running_loop().create_task(host.start())
+    await until(lambda: any(task.get_name() == "finalized features" for task in host.supervisor._tasks))
+    await asyncio.sleep(0.05)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await until(lambda: len(host.remains()) == 1)
+    assert host.remains() == [f"session {tool.session_id:#x}"]
 
 
 @pytest.mark.parametrize("step", [0, 15, 30, 60, 90, 130, 180, 240])

@@ -140,6 +140,26 @@ async def test_while_one_append_is_in_the_thread_another_does_not_overtake_it_in
 
 
 @virtual_time
+async def test_what_was_written_in_the_thread_is_published_before_anything_else_is_appended() -> None:
+    world, partition = await leading()
+    world.make_slow(partition)
+    world.offload.hold("write")
+    appending = append_later(partition, batch(b"a"))
+    await turns()
+    world.directory._slowest_write_us = 0
+    world.offload.release("write")
+    # In each turn of the loop from the end of the write to its publication, and after that.
+    offsets = []
+    for _ in range(10):
+        if (info := partition.try_append(batch(b"b"), acks=1)) is not None:
+            offsets.append(info.first_offset)
+        await turns(1)
+    assert (await appending).first_offset == 1
+    assert offsets == list(range(2, 2 + len(offsets)))
+    assert offsets
+
+
+@virtual_time
 async def test_other_partitions_of_a_slow_directory_keep_its_order_and_those_of_another_do_not_wait() -> None:
     world = await ReplicaWorld(directories=2).open()
     slow, quick = await world.lead(), await world.lead(at=TopicPartition("t", 1))

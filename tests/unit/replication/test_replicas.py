@@ -126,9 +126,12 @@ async def test_a_replica_that_is_stopped_without_deletion_finds_its_log_again() 
     assert world.disk.exists(LOG)
     with pytest.raises(PartitionRefused):
         partition.try_append(batch(b"a"), acks=1)
-    assert await world.assign(2, is_new=False) is ErrorCode.NONE
-    assert world.partition() is not partition
-    assert world.partition().log.log_end_offset == 1
+    settings = LogConfig(max_message_bytes=77)
+    assert await world.assign(2, is_new=False, config=settings) is ErrorCode.NONE
+    again = world.partition()
+    assert again is not partition
+    assert again.log is partition.log
+    assert (again.log.log_end_offset, again.log.config) == (1, settings)
 
 
 @virtual_time

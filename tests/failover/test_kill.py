@@ -1,9 +1,9 @@
 """`kill -9` of a broker under load: nothing acknowledged is lost, nothing is there twice, recovery says what it did.
 
-The load is an idempotent producer on a topic that flushes when it likes and on one with flush.messages=1, whose
-records often stand in the log when their answer does not leave any more: the producer sends them again, and the broker
-must know them. Before each kill the process is stopped where it is, which it cannot notice, and is killed only when the
-client has a request without an answer.
+The load is an idempotent producer on a topic that flushes when it likes and on one with flush.messages=1 on a disk that
+syncs slowly, whose records so stand in the log when their answer does not leave any more: the producer sends them
+again, and the broker must know them. Before each kill the process is stopped where it is, which it cannot notice, and
+is killed only when the client has a request without an answer.
 """
 
 import re
@@ -18,6 +18,8 @@ import pytest
 from barnabas.protocol.ids import TopicPartition
 from tests.failover.conftest import MakeBroker
 from tests.support.broker_process import BrokerProcess
+from tests.support.faulty_broker import ENTRY
+from tests.support.faulty_disk import FSYNC, Fault, FaultControl
 from tests.support.history import History, find_anomalies
 from tests.support.load_client import LoadClient, read_everything
 from tests.support.topics import create_topic, wait_for_leaders
@@ -72,9 +74,17 @@ def leave_a_torn_batch(broker: BrokerProcess, partition: TopicPartition, random:
 
 
 @pytest.mark.processes
-def test_what_was_acknowledged_outlives_kills(make_broker: MakeBroker, seed: int, soak_minutes: float) -> None:
+def test_what_was_acknowledged_outlives_kills(
+    make_broker: MakeBroker, tmp_path: Path, seed: int, soak_minutes: float
+) -> None:
     random = Random(seed)
-    broker = make_broker({"log.segment.bytes": str(1024 * 1024), "log.flush.offset.checkpoint.interval.ms": "500"})
+    faults = FaultControl(tmp_path / "faults")
+    faults.set(Fault(FSYNC, "/strict-", delay_ms=20))
+    broker = make_broker(
+        {"log.segment.bytes": str(1024 * 1024), "log.flush.offset.checkpoint.interval.ms": "500"},
+        entry=ENTRY,
+        environment=faults.environment,
+    )
     broker.start()
     partitions = [
         *create_topic(broker.bootstrap, "relaxed", partitions=2),

@@ -93,7 +93,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     return start_broker({})
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_an_attack_is_not_felt(broker: BrokerProcess, seed: int) -> None:
     (victim,) = create_topic(broker.bootstrap, "victim")
     (own,) = create_topic(broker.bootstrap, "healthy")

@@ -271,8 +271,10 @@ class SocketConnection(asyncio.BufferedProtocol):
             self._shared.budget.give(len(self._frame))
             self._frame = None
         self._shared.forget(self)
-        if self._sink is not None:
-            self._sink.disconnected()
+        # Both know this connection: were they kept, all three would be garbage that the loop has to wait for.
+        sink, self._sink, self._transport = self._sink, None, None
+        if sink is not None:
+            sink.disconnected()
 
     def _drop_output(self) -> None:
         _release_slices(self._out)

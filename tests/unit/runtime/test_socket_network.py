@@ -1,10 +1,12 @@
 """Connections of the machine's network, over real loopback sockets and under uvloop."""
 
 import asyncio
+import gc
 import os
 import random
 import socket
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -225,6 +227,22 @@ async def test_an_idle_connection_is_closed(open_side) -> None:
     side = await open_side(idle_ms=200)
     reader, _, _ = await side.connect()
     assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_a_connection_that_ended_is_not_left_to_the_collector(open_side) -> None:
+    side = await open_side()
+    _, writer, sink = await side.connect()
+    connection = weakref.ref(sink.connection)
+    gone = sink.gone
+    side.sinks.clear()
+    gc.disable()
+    try:
+        del sink
+        writer.transport.abort()
+        await asyncio.wait_for(gone.wait(), 5)
+        await until(lambda: connection() is None)
+    finally:
+        gc.enable()
 
 
 async def test_an_address_with_its_share_is_refused_and_others_wait_for_room(open_side) -> None:

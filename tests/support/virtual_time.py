@@ -63,6 +63,14 @@ def virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
     return run
 
 
+def timers() -> int:
+    """How many timers the running loop has."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    scheduled: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+    return sum(not timer.cancelled() for timer in scheduled)
+
+
 async def turns(count: int = 10) -> None:
     """Let the loop turn, without time passing."""
     for _ in range(count):

@@ -301,6 +301,10 @@ class PeerWire:
 
     def close(self, reason: str) -> None:
         self.closed = reason
+        for part in self.queue:
+            if isinstance(part, FileSlice):
+                part.release()
+        self.queue.clear()
 
 
 class Peer:

@@ -163,6 +163,26 @@ async def test_what_ends_a_connection_is_counted() -> None:
     assert side.started == [1], "nothing starts on a connection that ends"
 
 
+@virtual_time
+async def test_what_was_answered_in_the_same_read_is_sent_before_the_end() -> None:
+    side = Side(RESPONSE, CloseConnection("because"))
+    side.receive(1, 2)
+    assert (side.answered, side.ended) == ([1], "because")
+
+
+@virtual_time
+async def test_a_frame_does_not_overtake_one_that_waits_though_there_is_room_again() -> None:
+    side = Side(RESPONSE, RESPONSE)
+    side.wire.unsent_bytes = 1 << 20
+    side.receive(1)
+    # The peer has read a part, and the connection was not told yet.
+    side.wire.unsent_bytes = 0
+    side.receive(2)
+    assert side.started == []
+    side.connection.drained()
+    assert side.answered == [1, 2]
+
+
 # Peers that leave.
 
 

@@ -9,7 +9,7 @@ from barnabas.protocol.ids import ApiKey, TopicPartition
 from replication.partition import Partition
 from tests.support.virtual_time import virtual_time
 from tests.unit.broker.data_broker import DataBroker, Fetched, fetch_now, fetch_request, pins
-from tests.unit.replication.replica_world import ME, OTHER, append_now
+from tests.unit.replication.replica_world import FLUSH_EACH, ME, OTHER, append_now
 from tests.unit.storage.logs import batch, read_bytes
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -264,6 +264,7 @@ async def test_a_replica_that_is_not_assigned_gets_no_records() -> None:
         (0, 3, (0, 2)),  # has more of epoch 0 than there was
         (5, 4, None),
         (3, 3, (0, 2)),  # an epoch that nobody led in
+        (3, 2, (0, 2)),
     ],
 )
 def test_a_client_whose_log_left_ours_is_told_where(epoch: int, offset: int, diverging: tuple[int, int] | None) -> None:
@@ -283,16 +284,40 @@ def test_a_client_whose_log_left_ours_is_told_where(epoch: int, offset: int, div
     run()
 
 
-@pytest.mark.parametrize(("epoch", "offset"), [(9, 2), (0, 0)])
+@pytest.mark.parametrize(("epoch", "offset"), [(9, 2), (0, 0), (3, 0)])
 def test_a_client_of_an_epoch_or_offset_that_the_log_does_not_have_is_out_of_range(epoch: int, offset: int) -> None:
     @virtual_time
     async def run() -> None:
         broker, (partition,) = await with_records(3)
+        await broker.world.assign(5)
+        append_now(partition)
         partition.log.advance_log_start_offset(1)
         answer = fetch_now(broker, fetch_request({T0: offset}, last_fetched_epoch=epoch))
         assert error(answer) is ErrorCode.OFFSET_OUT_OF_RANGE
 
     run()
+
+
+@virtual_time
+async def test_who_looks_for_faults_may_read_what_is_not_committed() -> None:
+    broker = await DataBroker().open()
+    (partition,) = await broker.lead(config=FLUSH_EACH)
+    broker.world.offload.hold("flush")
+    append_now(partition, b"a")
+    assert fetch_now(broker, fetch_request({T0: 0})).records[T0] == b""
+    assert fetch_now(broker, fetch_request({T0: 0}, replica_id=-2)).records[T0] == read_bytes(partition.log, 0)
+    broker.world.offload.release("flush")
+
+
+@virtual_time
+async def test_a_lack_of_descriptors_fails_the_read_and_not_the_directory() -> None:
+    broker = await DataBroker().open()
+    (partition,) = await broker.lead()
+    append_now(partition, b"a", b"b")
+    broker.world.disk.fail("pread", "t-0", error=errno.EMFILE, times=1)
+    assert error(fetch_now(broker, fetch_request({T0: 1}))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not partition.is_offline
+    assert fetch_now(broker, fetch_request({T0: 1})).records[T0] != b""
 
 
 @virtual_time

@@ -372,6 +372,7 @@ async def test_a_session_that_loses_its_place_while_it_waits_is_answered_and_lea
     other = Client(broker, T0)
     assert other.poll().session_id != client.session_id
     assert (await fetched(waiting)).records == {}
+    assert asyncio.get_running_loop().time() == 0
     assert list(partition._watchers) == [other.session]
     assert fetch_now(broker, client.request()).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     append_now(partition, b"a")

@@ -212,6 +212,27 @@ def test_a_session_that_rested_two_minutes_gives_way(client: Client, clock: Manu
     assert client.fetch(oldest, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_the_session_that_rested_longest_gives_way_and_not_the_oldest(client: Client, clock: ManualClock) -> None:
+    used, resting = client.begin(0).session_id, client.begin(1).session_id
+    clock.advance(60_001)
+    client.fetch(used, 1, [])
+    clock.advance(60_001)
+    assert client.begin(2).session is not None
+    assert client.fetch(used, 2, []).error is ErrorCode.NONE
+    assert client.fetch(resting, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_partitions_of_all_sessions_are_counted(client: Client) -> None:
+    first, second = client.begin(0, 1).session_id, client.begin(0, 1, 2).session_id
+    assert client.sessions.cached_partitions == 5
+    client.fetch(first, 1, wanted(1, 2, 3))
+    assert client.sessions.cached_partitions == 7
+    client.fetch(first, 2, [], (0, 9))
+    assert client.sessions.cached_partitions == 6
+    client.fetch(second, FINAL_EPOCH, [])
+    assert client.sessions.cached_partitions == 3
+
+
 def test_an_old_small_session_gives_way_to_a_larger_one_only(client: Client, clock: ManualClock) -> None:
     first, second = client.begin(0, 1, 2), client.begin(3, 4)
     for epoch in (1, 2):

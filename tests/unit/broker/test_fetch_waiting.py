@@ -8,7 +8,7 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from replication.partition import Partition
-from tests.support.virtual_time import turns, virtual_time
+from tests.support.virtual_time import timers, turns, virtual_time
 from tests.unit.broker.data_broker import (
     CountedReads,
     DataBroker,
@@ -54,7 +54,8 @@ async def test_an_append_ends_the_wait_in_the_same_moment() -> None:
     waiting = start_waiting(broker, fetch_request({T0: 0, T1: 0}, max_wait_ms=500))
     append_now(second, b"a")
     answer = await fetched(waiting)
-    assert loop.time() == 0
+    await turns()
+    assert (loop.time(), timers()) == (0, 0)
     assert [answer.records[T0], answer.records[T1]] == [b"", read_bytes(second.log, 0)]
     assert (watchers(first), watchers(second), pins(second)) == (0, 0, 0)
 
@@ -203,10 +204,17 @@ async def test_what_fails_in_the_broker_while_a_fetch_waits_fails_that_fetch_alo
         high_watermark = property(lambda self: 1 // 0)
 
     append_now(first, b"a")
-    second.log = Broken()  # type: ignore[assignment]
+    second.log, log = Broken(), second.log  # type: ignore[assignment]
     with pytest.raises(ZeroDivisionError):
         await waiting
     assert pins(first) == 0
+    second.log = log
+    waiting = start_waiting(broker, fetch_request({T1: 0}, max_wait_ms=500))
+    broker.services.metrics = None
+    append_now(second, b"a")
+    with pytest.raises(AttributeError):
+        await waiting
+    assert pins(second) == 0
     # Nothing reached the loop's exception handler, which ends a broker: the decorator would say so.
 
 

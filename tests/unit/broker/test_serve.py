@@ -69,7 +69,10 @@ async def talk(broker: Broker, *values: bytes) -> bytes:
 
 
 async def test_a_broker_serves_what_it_was_sent_and_after_a_stop_again(host: BrokerHost) -> None:
-    broker = await host.start()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    broker = await host.start(barnabas_metrics_port=str(port))
+    assert port in listening_ports()
     (partition,) = await make_topic(broker)
     sent = await talk(broker, b"a", b"b")
     assert sent == read_bytes(partition.log, 0)

@@ -76,16 +76,18 @@ async def test_a_batch_that_is_rejected_leaves_the_partition_as_it_was() -> None
 
 
 @virtual_time
-async def test_a_duplicate_is_answered_with_the_place_of_its_original() -> None:
-    _, partition = await leading()
+async def test_a_duplicate_is_answered_with_the_place_of_its_original_without_touching_the_disk() -> None:
+    world, partition = await leading()
     original = partition.try_append(batch(b"a", b"b", producer=(5, 0, 0)), acks=-1)
     append_now(partition)
+    changes, calls = world.disk.operations, len(world.offload.calls)
     again = partition.try_append(batch(b"a", b"b", producer=(5, 0, 0)), acks=-1)
     late = await partition.append(batch(b"a", b"b", producer=(5, 0, 0)), acks=-1)
     assert original is not None
     assert again is not None
     for duplicate in (again, late):
         assert (duplicate.first_offset, duplicate.last_offset, duplicate.duplicate) == (0, 1, True)
+    assert (world.disk.operations, len(world.offload.calls)) == (changes, calls)
     assert partition.log.log_end_offset == 3
     assert append_now(partition).first_offset == 3
 

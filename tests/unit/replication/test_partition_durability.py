@@ -63,6 +63,7 @@ async def test_many_appends_share_an_fsync() -> None:
     await turns()
     waits += [acknowledged(partition, append_now(partition)) for _ in range(50)]
     await turns()
+    assert len(world.supervisor._tasks) == 1
     assert world.offload.step("flush")
     await turns()
     assert [wait.done() for wait in waits] == [True] + [False] * 50, "the first fsync knows only of the first append"

@@ -90,7 +90,9 @@ async def test_a_failed_directory_takes_its_own_replicas_along_and_no_others() -
     world.directory.fail(OSError(5, "gone"))
     assert (lost.is_offline, kept.is_offline) == (True, False)
     assert await world.assign(1) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert await world.stop(DURING_DELETE) is ErrorCode.KAFKA_STORAGE_ERROR
+    for delete in (True, False):
+        assert await world.stop(DURING_DELETE, delete=delete) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert world.partition() is lost
     assert await world.assign(1, at=TopicPartition("t", 1)) is ErrorCode.NONE
 
 

@@ -234,6 +234,16 @@ def test_one_may_go_beyond_the_bound_and_the_next_waits_until_it_is_done() -> No
     assert not budget.is_contended
 
 
+def test_who_was_resumed_has_no_further_claim() -> None:
+    budget = ReceiveBudget(100)
+    first, beyond, third = (Receiver(budget, 80) for _ in range(3))
+    assert [each.take() for each in (first, beyond, third)] == [True, True, False]
+    budget.give(first.has + 61)
+    beyond.has -= 61
+    assert third.has == 80
+    assert not third.take()
+
+
 def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
     budget = ReceiveBudget(150)
     first, second = Receiver(budget, 100), Receiver(budget, 100)

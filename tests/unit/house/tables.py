@@ -29,11 +29,13 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "barnabas.admin": ANYTHING,
     "barnabas.launcher": ANYTHING,
+    "barnabas.simulation": ANYTHING,
 }
 
 # Path patterns of the pure modules: values in, values out. They import, of ours, only each other.
 PURE: Final = (
     "barnabas/protocol/*",
+    "barnabas/simulation/history*.py",
     "barnabas/storage/checkpoints.py",
     "barnabas/storage/file_names.py",
     "barnabas/storage/leader_epochs.py",

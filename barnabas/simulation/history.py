@@ -1,0 +1,198 @@
+"""What clients did and what they were told: the operations that the history checker judges.
+
+An operation is made when a client sends (`History.produce`, `History.poll`) and closed once, when the client knows
+how it ended: `ok`, `fail` (it surely did not and will not happen) or `unknown`. One never closed counts as unknown.
+Times are of one monotonic clock, in any unit; of two operations one is first if it ended before the other began.
+A `client` is one incarnation: what starts again with a new producer id takes a new name.
+
+`check` lives in `history_check`, the text form in `history_lines`, the self-describing values in `history_values`.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+
+ACKS_ALL: Final = -1
+
+
+class Outcome(StrEnum):
+    """How an operation ended for its client."""
+
+    OK = "ok"
+    FAIL = "fail"
+    UNKNOWN = "info"
+
+
+@dataclass(slots=True)
+class Produce:
+    """One record that a client sent. `value` is unique in the whole history.
+
+    `idempotent`: the producer promises that a record stands once, and in the order in which the client sent them.
+    `offset` is what the acknowledgement named; a record acknowledged with `acks` 0 has none.
+    """
+
+    client: str
+    topic_partition: TopicPartition
+    value: bytes
+    invoked_at: int
+    acks: int = ACKS_ALL
+    idempotent: bool = True
+    transaction: str | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+    completed_at: int | None = None
+    offset: int | None = None
+    error: str = ""
+
+    def ok(self, offset: int | None, now: int) -> None:
+        """The broker acknowledged the record at this offset."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.offset, self.completed_at = Outcome.OK, offset, now
+
+    def fail(self, error: str, now: int) -> None:
+        """The record was not written and never will be."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.error, self.completed_at = Outcome.FAIL, error, now
+
+    def unknown(self, error: str, now: int) -> None:
+        """The client gave up; the record may be there, or come yet."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.error, self.completed_at = Outcome.UNKNOWN, error, now
+
+
+@dataclass(slots=True)
+class Poll:
+    """One answered or failed read of one partition.
+
+    `position`: the offset asked for, when the client knows it. `session`: polls of one client with the same number go
+    on where the last one ended; a seek, a new assignment or a reset takes the next number. `final`: one of the reads at
+    the end, from the start of the partition to its end, after all faults healed. `high_watermark` and `leader_epoch`:
+    what the leader told with it (None of a follower).
+    """
+
+    client: str
+    topic_partition: TopicPartition
+    invoked_at: int
+    position: int | None = None
+    session: int = 0
+    read_committed: bool = False
+    final: bool = False
+    outcome: Outcome = Outcome.UNKNOWN
+    completed_at: int | None = None
+    records: list[tuple[int, bytes]] = field(default_factory=list)
+    high_watermark: int | None = None
+    leader_epoch: int | None = None
+    error: str = ""
+
+    def ok(
+        self,
+        records: list[tuple[int, bytes]],
+        now: int,
+        *,
+        high_watermark: int | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        """Offset and value of each record that was given, in the order in which they came; none is a good answer."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.records, self.completed_at = Outcome.OK, records, now
+        self.high_watermark, self.leader_epoch = high_watermark, leader_epoch
+
+    def fail(self, error: str, now: int) -> None:
+        """Nothing was read."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.error, self.completed_at = Outcome.FAIL, error, now
+
+
+@dataclass(slots=True)
+class Transaction:
+    """How a transaction ended: `OK` committed, `FAIL` aborted, `UNKNOWN` either."""
+
+    name: str
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass(slots=True)
+class History:
+    """All operations, in the order in which each client invoked its own."""
+
+    produces: dict[TopicPartition, list[Produce]] = field(default_factory=dict)
+    polls: dict[TopicPartition, list[Poll]] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def produce(
+        self,
+        client: str,
+        topic_partition: TopicPartition,
+        value: bytes,
+        now: int,
+        *,
+        acks: int = ACKS_ALL,
+        idempotent: bool = True,
+        transaction: str | None = None,
+    ) -> Produce:
+        """A client sends a record now; close what is returned when the answer came."""
+        operation = Produce(client, topic_partition, value, now, acks, idempotent, transaction)
+        self.add(operation)
+        return operation
+
+    def poll(
+        self,
+        client: str,
+        topic_partition: TopicPartition,
+        now: int,
+        *,
+        position: int | None = None,
+        session: int = 0,
+        read_committed: bool = False,
+        final: bool = False,
+    ) -> Poll:
+        """A client asks for records now; close what is returned when the answer came."""
+        operation = Poll(client, topic_partition, now, position, session, read_committed, final)
+        self.add(operation)
+        return operation
+
+    def add(self, operation: Produce | Poll) -> None:
+        """Take an operation that was made elsewhere."""
+        if isinstance(operation, Produce):
+            self.produces.setdefault(operation.topic_partition, []).append(operation)
+        else:
+            self.polls.setdefault(operation.topic_partition, []).append(operation)
+
+    def end_transaction(self, name: str, outcome: Outcome) -> None:
+        """A transaction that nobody ended stays unknown."""
+        self.transactions[name] = Transaction(name, outcome)
+
+    def allow_deletion(self, topic_partition: TopicPartition, before_offset: int) -> None:
+        """Somebody deletes the records below this offset, or retention may: nobody has to see them from now on."""
+        self.start_offsets[topic_partition] = max(before_offset, self.start_offsets.get(topic_partition, 0))
+
+    @property
+    def acknowledged_count(self) -> int:
+        """Records with a positive answer."""
+        return sum(one.outcome is Outcome.OK for some in self.produces.values() for one in some)
+
+
+_NOT_WRITTEN: Final = frozenset(
+    {
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+
+
+def outcome_of_produce(error: ErrorCode, *, earlier_attempt_unknown: bool = False) -> Outcome:
+    """What an answer proves. Whoever retried after a lost answer no longer knows, whatever the last answer says."""
+    if error is ErrorCode.NONE:
+        return Outcome.OK
+    return Outcome.FAIL if error in _NOT_WRITTEN and not earlier_attempt_unknown else Outcome.UNKNOWN

@@ -9,7 +9,7 @@ what is known. If it holds just what was to be written the write was done; else 
 a later controller wrote ends this term.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
@@ -31,7 +31,7 @@ def settle(
     """Elect where needed. All replicas hear of a change; the brokers in `tell` hear of their replicas in any case."""
     state, outbox = office.state, office.outbox
     for batch in batches(office.not_in_deletion(partitions)):
-        changed = yield from _write_leaderships(office, batch, reason)
+        changed = yield from write_leaderships(office, batch, decide_now, reason=reason)
         for at in batch:
             partition = state.partition(at)
             if partition is None:
@@ -52,14 +52,18 @@ def _move_replicas(partition: Partition, live: Collection[BrokerId]) -> None:
         partition.move_replica(broker, ReplicaPhase.ONLINE if broker in live else ReplicaPhase.OFFLINE)
 
 
-def _write_leaderships(
-    office: Office, batch: Sequence[TopicPartition], reason: str
+Decide = Callable[[Office, TopicPartition, Partition], Leadership | None]
+"""What should stand in a partition's state znode now; None where nothing needs to change. Asked again after a race."""
+
+
+def write_leaderships(
+    office: Office, batch: Sequence[TopicPartition], decide: Decide, *, reason: str
 ) -> Procedure[dict[TopicPartition, bool]]:
-    """The partitions of the batch whose leadership was written, and whether it was their first."""
+    """Write what `decide` says. The partitions whose leadership was written, and whether it was their first."""
     changed: dict[TopicPartition, bool] = {}
     remaining: Sequence[TopicPartition] = batch
     for _ in range(_MAX_ROUNDS):
-        wanted = _decide_all(office, remaining)
+        wanted = _decide_all(office, remaining, decide)
         if not wanted:
             return changed
         replies = yield _writes(office, wanted, reason)
@@ -79,17 +83,20 @@ def _write_leaderships(
     return changed
 
 
-def _decide_all(office: Office, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leadership]:
+def _decide_all(
+    office: Office, partitions: Iterable[TopicPartition], decide: Decide
+) -> dict[TopicPartition, Leadership]:
     wanted = {}
     for at in partitions:
         partition = office.state.partition(at)
-        decision = None if partition is None else _decide(office, at, partition)
+        decision = None if partition is None else decide(office, at, partition)
         if decision is not None:
             wanted[at] = decision
     return wanted
 
 
-def _decide(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:
+def decide_now(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:
+    """By the rule for partitions that are new or whose brokers came or went."""
     replicas, epoch = partition.assignment.replicas, office.state.term.epoch
     live = office.state.live_replicas(at, partition)
     if partition.leadership is None:

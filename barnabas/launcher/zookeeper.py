@@ -4,7 +4,9 @@ Ready means that a session opened and closed again. A port that answers says les
 answers every probe and opens no session, and an early four-letter probe makes it log an exception. The session is
 opened by the forty bytes of ZooKeeper's own handshake, so that waiting needs no client.
 
-Leaves out: ensembles, TLS, authentication. One process listens on one address, loopback unless told otherwise.
+Members of an ensemble are started with `launch`, all of them, and waited for afterwards: none serves without a quorum.
+
+Leaves out: TLS, authentication. One process listens on one address, loopback unless told otherwise.
 """
 
 import contextlib
@@ -14,7 +16,7 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -47,13 +49,18 @@ class ZooKeeperNotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """What differs between an embedded ZooKeeper and one of a test. Times are milliseconds."""
+    """What differs between an embedded ZooKeeper and one of a test. Times are milliseconds.
+
+    `servers` are all members of an ensemble by id, each as `host:quorum port:election port`; `server_id` is this one.
+    """
 
     host: str = "127.0.0.1"
     tick_time_ms: int = 500
     min_session_timeout_ms: int = 1000
     max_session_timeout_ms: int = 60_000
     fsync: bool = True
+    servers: tuple[tuple[int, str], ...] = ()
+    server_id: int | None = None
 
     def zoo_cfg(self, *, data_directory: Path, port: int) -> str:
         """The text of `zoo.cfg`."""
@@ -72,13 +79,14 @@ class ZooKeeperSettings:
             "autopurge.snapRetainCount": 3,
             "autopurge.purgeInterval": 24,
         }
-        return "".join(f"{key}={value}\n" for key, value in lines.items())
+        members = {f"server.{server_id}": server for server_id, server in self.servers}
+        return "".join(f"{key}={value}\n" for key, value in (lines | members).items())
 
 
 class LocalZooKeeper:
     """One ZooKeeper, its files below `directory`; the same directory started again has the same data.
 
-    With port 0 a free one is picked at the first start and kept.
+    With port 0 a free one is picked at the first start and kept. `wrapper` is the command in front of Java's.
     """
 
     def __init__(
@@ -89,6 +97,7 @@ class LocalZooKeeper:
         settings: ZooKeeperSettings | None = None,
         java: Path | None = None,
         class_path: list[Path] | None = None,
+        wrapper: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
         self.directory = directory
@@ -96,6 +105,7 @@ class LocalZooKeeper:
         self.settings = settings or ZooKeeperSettings()
         self._java = java
         self._class_path = class_path
+        self._wrapper = list(wrapper)
         self._clock = clock or SystemClock()
         self._process: LocalProcess | None = None
 
@@ -131,19 +141,44 @@ class LocalZooKeeper:
         for attempt in range(1, _PORT_TRIES + 1):
             if picks_port:
                 self.port = free_port(self.settings.host)
-            self._process = LocalProcess(self._command(), log_file=self.log_file)
+            process = self.launch()
             if on_process is not None:
-                on_process(self._process)
+                on_process(process)
             try:
-                self._wait_until_ready(timeout_s)
+                self.wait_until_ready(timeout_s)
             except ZooKeeperNotStarted as error:
-                self._process.kill()
+                process.kill()
                 # Between picking a free port and binding it somebody else may have taken it.
                 if not picks_port or attempt == _PORT_TRIES or "BindException" not in str(error):
                     raise
             else:
                 log.info("pid %d: ZooKeeper listens on %s", self.process.pid, self.connect_string)
                 return
+
+    def launch(self) -> LocalProcess:
+        """Start the process and wait for nothing."""
+        assert not self.is_running, "already started"
+        assert self.port, "a port is picked by `start`"
+        self._process = LocalProcess(self._command(), log_file=self.log_file)
+        return self._process
+
+    def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Return when a session opened.
+
+        Raises:
+            ZooKeeperNotStarted: it ended, or opened no session within `timeout_s`.
+        """
+        process = self.process
+        ready = wait_until(
+            lambda: opens_session(self.settings.host, self.port),
+            self._clock,
+            timeout_s=timeout_s,
+            give_up=lambda: process.wait(_POLL_S),
+        )
+        if not ready:
+            code = process.return_code
+            what = f"opened no session in {timeout_s:g} s" if code is None else f"ended with {code}"
+            raise ZooKeeperNotStarted(f"ZooKeeper on {self.connect_string} {what}; its log:\n{process.log_tail()}")
 
     def stop(self) -> None:
         """End the process; it may have ended already."""
@@ -174,9 +209,12 @@ class LocalZooKeeper:
         data.mkdir(parents=True, exist_ok=True)
         config = self.directory / "zoo.cfg"
         config.write_text(self.settings.zoo_cfg(data_directory=data, port=self.port))
+        if self.settings.server_id is not None:
+            (data / "myid").write_text(f"{self.settings.server_id}\n")
         log4j = self.directory / "log4j2.xml"
         log4j.write_text(importlib.resources.files("barnabas.launcher").joinpath("log4j2.xml").read_text())
         return [
+            *self._wrapper,
             str(java),
             "-Xmx128m",
             "-XX:+UseSerialGC",
@@ -187,19 +225,6 @@ class LocalZooKeeper:
             _MAIN_CLASS,
             str(config),
         ]
-
-    def _wait_until_ready(self, timeout_s: float) -> None:
-        process = self.process
-        ready = wait_until(
-            lambda: opens_session(self.settings.host, self.port),
-            self._clock,
-            timeout_s=timeout_s,
-            give_up=lambda: process.wait(_POLL_S),
-        )
-        if not ready:
-            code = process.return_code
-            what = f"opened no session in {timeout_s:g} s" if code is None else f"ended with {code}"
-            raise ZooKeeperNotStarted(f"ZooKeeper on {self.connect_string} {what}; its log:\n{process.log_tail()}")
 
 
 def wait_until(condition: Callable[[], bool], clock: Clock, *, timeout_s: float, give_up: Callable[[], bool]) -> bool:

@@ -37,6 +37,8 @@ class BrokerProcess:
         settings: Mapping[str, str] | None = None,
         *,
         broker_id: int = 1,
+        host: str = "127.0.0.1",
+        port: int | None = None,
         log_directory: Path | None = None,
         entry: str = "broker.main",
         wrapper: Sequence[str] = (),
@@ -45,8 +47,8 @@ class BrokerProcess:
     ) -> None:
         self.directory = directory
         self.log_directory = log_directory or directory / "logs"
-        self.host = "127.0.0.1"
-        self.port = free_port()
+        self.host = host
+        self.port = port or free_port()
         self.environment = dict(environment or {})
         self._broker_id = broker_id
         self.settings = {

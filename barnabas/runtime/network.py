@@ -69,6 +69,15 @@ class ConnectionOptions:
 
 
 @dataclass(slots=True)
+class PeerOptions:
+    """How a connection to another broker is set up. It is cut when the peer takes no bytes for `user_timeout_ms`."""
+
+    max_frame_bytes: int
+    user_timeout_ms: int
+    receive_buffer_bytes: int | None = None
+
+
+@dataclass(slots=True)
 class TrafficCount:
     """What crossed the listeners of a broker."""
 
@@ -139,7 +148,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Where a broker listens."""
+    """Where a broker listens, and by which it reaches other brokers."""
 
     @property
     def traffic(self) -> TrafficCount: ...
@@ -149,6 +158,16 @@ class Network(Protocol):
 
         Raises:
             OSError: the address cannot be bound.
+        """
+        ...
+
+    async def connect(
+        self, host: str, port: int, accept: Callable[[Connection], FrameSink], *, options: PeerOptions
+    ) -> Connection:
+        """Connect to another broker; `accept` gives the sink of its frames, as with a listener.
+
+        Raises:
+            OSError: nobody takes the connection there.
         """
         ...
 

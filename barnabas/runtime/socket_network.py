@@ -1,4 +1,8 @@
-"""The machine's network: accepts connections, sweeps idle and stalled ones, reads slices ahead."""
+"""The machine's network: accepts connections, sweeps idle and stalled ones, reads slices ahead, reaches other brokers.
+
+Connections to other brokers share nothing with accepted ones: what clients leave unfinished cannot hold up what is
+replicated, and no sweep touches them.
+"""
 
 import asyncio
 import contextlib
@@ -7,10 +11,17 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
-from barnabas.runtime.network import Connection, ConnectionGate, ConnectionOptions, FrameSink, TrafficCount
+from barnabas.runtime.network import (
+    Connection,
+    ConnectionGate,
+    ConnectionOptions,
+    FrameSink,
+    PeerOptions,
+    TrafficCount,
+)
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
@@ -20,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
 _READ_AHEAD_BYTES: Final = 1024 * 1024
+_UNBOUNDED: Final = 1 << 62
+_NEVER_IDLE_MS: Final = 1 << 31
 _STALL_S: Final = 10.0
 """How long a partial frame may rest while other connections wait for its memory."""
 
@@ -74,6 +87,11 @@ class SocketNetwork:
         self.budget = ReceiveBudget(receive_budget_bytes)
         self._shared = SharedBuffers(budget=self.budget, traffic=self._traffic, warm=self._warm, forget=self._forget)
         self._connections: dict[SocketConnection, None] = {}
+        self._peers: dict[SocketConnection, None] = {}
+        # A peer's frame is bounded by its options, and each asks for the next only when it has the last.
+        self._shared_by_peers = SharedBuffers(
+            budget=ReceiveBudget(_UNBOUNDED), traffic=TrafficCount(), warm=self._warm, forget=self._forget_peer
+        )
         self._listeners: list[SocketListener] = []
         self._sweep = supervisor.spawn(self._sweep_forever(), name="connection sweep")
 
@@ -107,6 +125,57 @@ class SocketNetwork:
         listener = SocketListener(self, sock)
         self._listeners.append(listener)
         return listener
+
+    async def connect(
+        self, host: str, port: int, accept: Callable[[Connection], FrameSink], *, options: PeerOptions
+    ) -> SocketConnection:
+        loop = asyncio.get_running_loop()
+        try:
+            resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:
+            raise OSError(errno.EINVAL, f"no host can be called {host}: {error}") from error
+        failure: OSError | None = None
+        for family, kind, protocol, _, address in resolved:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                return await self._connect(sock, address, host, accept, options)
+            except OSError as error:
+                failure = error
+                sock.close()
+            except BaseException:
+                sock.close()
+                raise
+        raise failure or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+
+    async def _connect(
+        self,
+        sock: socket.socket,
+        address: Any,
+        host: str,
+        accept: Callable[[Connection], FrameSink],
+        options: PeerOptions,
+    ) -> SocketConnection:
+        loop = asyncio.get_running_loop()
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, options.user_timeout_ms)
+        if options.receive_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+        await loop.sock_connect(sock, address)
+        of_socket = ConnectionOptions(max_frame_bytes=options.max_frame_bytes, idle_ms=_NEVER_IDLE_MS)
+        connection = SocketConnection(self._shared_by_peers, sock, host, of_socket)
+        self._peers[connection] = None
+        connection.bind(accept(connection))
+        try:
+            await loop.create_connection(lambda: connection, sock=sock)
+        except BaseException:
+            connection.connection_lost(None)
+            raise
+        return connection
+
+    def _forget_peer(self, connection: SocketConnection) -> None:
+        self._peers.pop(connection, None)
 
     def accept_from(self, sock: socket.socket, accept: Callable[[Connection], FrameSink]) -> "asyncio.Task[None]":
         """Accept until the task is cancelled."""
@@ -178,7 +247,7 @@ class SocketNetwork:
     def close(self) -> None:
         for listener in self._listeners:
             listener.close()
-        for connection in list(self._connections):
+        for connection in (*self._connections, *self._peers):
             connection.close("the broker stops")
         with contextlib.suppress(RuntimeError):
             self._sweep.cancel()

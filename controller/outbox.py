@@ -37,7 +37,7 @@ class Outbox:
         self._state = state
         self._listener_name = inter_broker_listener_name
         self._lead: dict[BrokerId, dict[TopicPartition, None]] = {}
-        self._new: set[TopicPartition] = set()
+        self._new: set[tuple[BrokerId, TopicPartition]] = set()
         self._publish: dict[TopicPartition, None] = {}
         self._publish_to: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._forget: list[UpdateMetadataPartition] = []
@@ -45,11 +45,11 @@ class Outbox:
         self._stop: dict[BrokerId, list[StopReplicaPartition]] = {}
 
     def lead(self, at: TopicPartition, brokers: Iterable[BrokerId], *, is_new: bool = False) -> None:
-        """LeaderAndIsr of a partition to these of its replicas."""
+        """LeaderAndIsr of a partition to these of its replicas; `is_new` ones hold no record of it yet."""
         for broker in brokers:
             self._lead.setdefault(broker, {})[at] = None
-        if is_new:
-            self._new.add(at)
+            if is_new:
+                self._new.add((broker, at))
 
     def publish(self, at: TopicPartition) -> None:
         """UpdateMetadata of a partition to all live brokers."""
@@ -93,7 +93,7 @@ class Outbox:
         return sends
 
     def _leader_and_isr(self) -> Iterable[Send]:
-        built: dict[TopicPartition, LeaderAndIsrPartition | None] = {}
+        built: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition | None] = {}
         term = self._state.term
         for broker, partitions in self._lead.items():
             registered = self._state.brokers.get(broker)
@@ -101,9 +101,10 @@ class Outbox:
                 continue
             entries = []
             for at in partitions:
-                if at not in built:
-                    built[at] = self._leader_and_isr_of(at)
-                entry = built[at]
+                is_new = (broker, at) in self._new
+                if (at, is_new) not in built:
+                    built[at, is_new] = self._leader_and_isr_of(at, is_new=is_new)
+                entry = built[at, is_new]
                 if entry is not None:
                     entries.append(entry)
             if entries:
@@ -111,7 +112,7 @@ class Outbox:
                 command = LeaderAndIsr(term.controller_id, term.epoch, registered.epoch, entries, leaders)
                 yield Send(broker, command)
 
-    def _leader_and_isr_of(self, at: TopicPartition) -> LeaderAndIsrPartition | None:
+    def _leader_and_isr_of(self, at: TopicPartition, *, is_new: bool) -> LeaderAndIsrPartition | None:
         partition = self._state.partition(at)
         if partition is None or partition.leadership is None:
             return None
@@ -127,7 +128,7 @@ class Outbox:
             replicas=partition.assignment.replicas,
             adding_replicas=partition.assignment.adding,
             removing_replicas=partition.assignment.removing,
-            is_new=at in self._new,
+            is_new=is_new,
         )
 
     def _live_leaders(self, entries: Iterable[LeaderAndIsrPartition]) -> tuple[LiveLeader, ...]:

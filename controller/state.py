@@ -7,7 +7,7 @@ leader, a partition OFFLINE has none but had one, a partition NEW has no state z
 `partitions_on` is an index by broker, so that a broker that goes costs what it held and not the whole cluster.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -78,6 +78,11 @@ class Assignment:
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
 
 
 Leadership = PartitionState
@@ -163,6 +168,12 @@ class ClusterState:
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics asked to be deleted, in the order in which they were asked."""
 
+    moving: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions that are being reassigned."""
+
+    postponed_deletions: dict[str, None] = field(default_factory=dict)
+    """Topics asked to be deleted that a reassignment keeps until it is done."""
+
     def partition(self, at: TopicPartition) -> Partition | None:
         topic = self.topics.get(at.topic)
         return None if topic is None else topic.partitions.get(at.partition)
@@ -204,10 +215,39 @@ class ClusterState:
         for number in added:
             partition = topic.partitions[number] = Partition(read.partitions[number])
             partition.move(PartitionPhase.NEW)
-            for broker in partition.assignment.replicas:
-                partition.move_replica(broker, ReplicaPhase.NEW)
-                self.partitions_on.setdefault(broker, {})[TopicPartition(name, number)] = None
+            self._add_replicas(TopicPartition(name, number), partition, partition.assignment.replicas)
+            if partition.assignment.is_moving:
+                self.moving[TopicPartition(name, number)] = None
         return [TopicPartition(name, number) for number in added]
+
+    def apply_assignment(self, at: TopicPartition, assignment: Assignment) -> None:
+        """A reassignment begins, changes or ends; a replica that leaves is forgotten, one that comes is NEW."""
+        partition = self.topics[at.topic].partitions[at.partition]
+        left = [broker for broker in partition.assignment.replicas if broker not in assignment.replicas]
+        came = [broker for broker in assignment.replicas if broker not in partition.assignment.replicas]
+        partition.assignment = assignment
+        for broker in left:
+            if partition.replicas[broker] is not ReplicaPhase.OFFLINE:
+                partition.move_replica(broker, ReplicaPhase.OFFLINE)
+            for phase in (
+                ReplicaPhase.DELETION_STARTED,
+                ReplicaPhase.DELETION_SUCCESSFUL,
+                ReplicaPhase.NON_EXISTENT,
+            ):
+                partition.move_replica(broker, phase)
+            del partition.replicas[broker]
+            del self.partitions_on[broker][at]
+            self.failed_replicas.get(broker, set()).discard(at)
+        self._add_replicas(at, partition, came)
+        if assignment.is_moving:
+            self.moving[at] = None
+        else:
+            self.moving.pop(at, None)
+
+    def _add_replicas(self, at: TopicPartition, partition: Partition, brokers: Iterable[BrokerId]) -> None:
+        for broker in brokers:
+            partition.move_replica(broker, ReplicaPhase.NEW)
+            self.partitions_on.setdefault(broker, {})[at] = None
 
     def apply_state(self, at: TopicPartition, read: StateRead) -> None:
         """Take over a state znode, as read or as just written."""
@@ -220,5 +260,7 @@ class ClusterState:
             for broker in partition.assignment.replicas:
                 del self.partitions_on[broker][at]
                 self.failed_replicas.get(broker, set()).discard(at)
+            self.moving.pop(at, None)
         del self.topics[name]
         self.deletions.pop(name, None)
+        self.postponed_deletions.pop(name, None)

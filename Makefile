@@ -14,7 +14,7 @@ QUICK_TIERS := tests/unit tests/contract
 SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test soak check bench sim lock clean
+.PHONY: help up down status test compose-test soak check bench sim lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -24,6 +24,7 @@ help:
 	@echo 'make down          stop it; the data stays'
 	@echo 'make check         format, lint, types, the test of the source'
 	@echo 'make test          every test; at most 12 minutes on 2 cores'
+	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
 	@echo 'make soak          kills and hostile input                             (MINUTES=10)'
 	@echo 'make sim           every seeded test again, with new seeds             (RUNS=5 SEED=1)'
 	@echo 'make bench         the figures of the data path                        (ARGS="...")'
@@ -68,6 +69,10 @@ test: .venv/.stamp-local .venv/.stamp-test
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
 	$(TALLY) .reports/test || failed=1; \
 	test -z "$$failed"
+
+compose-test: .venv/.stamp-test
+	@rm -rf .reports/compose; mkdir -p .reports/compose
+	@$(PYTEST) $(ARGS) --junitxml=.reports/compose/compose.xml tests/compose
 
 soak: .venv/.stamp-local .venv/.stamp-test
 	@rm -rf .reports/soak; mkdir -p .reports/soak; failed=; \

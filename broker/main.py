@@ -23,7 +23,9 @@ from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import LoopMonitor, Supervisor, Watchdog
 from broker.config import BrokerConfig, parse_properties, resolve_broker_config
+from broker.config_keys import BROKER_KEYS
 from broker.config_keys.key import ConfigError
+from broker.environment import read_environment
 from broker.serve import Broker, Ports, StartFailed, serve
 from broker.system_ports import open_network, open_zookeeper
 
@@ -44,8 +46,11 @@ class OneLineFormatter(logging.Formatter):
         return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def run(config_file: str, overrides: Mapping[str, str]) -> int:
-    """Run a broker until it is told to stop; the process's exit status."""
+def run(config_file: str | None, overrides: Mapping[str, str], environment: Mapping[str, str] | None = None) -> int:
+    """Run a broker until it is told to stop; the process's exit status.
+
+    Of a key that is set in several places, `overrides` goes before `environment` and that before the file.
+    """
     if not __debug__:
         sys.stderr.write("python -O switches assertions off, which guard the data: start without it\n")
         return EXIT_START_FAILED
@@ -55,7 +60,7 @@ def run(config_file: str, overrides: Mapping[str, str]) -> int:
     # kazoo reports each attempt to connect; the session says what matters.
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
-        config = read_config(config_file, overrides)
+        config = read_config(config_file, overrides, environment)
     except (OSError, ConfigError) as error:
         log.critical("cannot start: %s", error)
         return EXIT_START_FAILED
@@ -65,12 +70,40 @@ def run(config_file: str, overrides: Mapping[str, str]) -> int:
     return uvloop.run(_run(config))
 
 
-def read_config(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of a properties file with overrides on top."""
-    with open(path, "rb") as file:
-        given = parse_properties(file.read())
+def read_config(
+    path: str | None, overrides: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> BrokerConfig:
+    """The configuration of a properties file, under environment variables, under overrides.
+
+    Raises:
+        OSError: the file cannot be read.
+        ConfigError: what is set cannot be.
+    """
+    given: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    if path is not None:
+        with open(path, "rb") as file:
+            given.update(parse_properties(file.read()))
+        origins.update(dict.fromkeys(given, path))
+    if environment is not None:
+        variables = read_environment(environment)
+        given.update(variables.given)
+        origins.update(variables.origins)
+        if variables.ignored:
+            log.warning("%s: set for a Java process; no effect here", ", ".join(variables.ignored))
     given.update(overrides)
+    origins.update(dict.fromkeys(overrides, "override"))
+    if environment is not None:
+        # Who configures a container sees its log, and not the file that it makes up.
+        for key in sorted(given):
+            log.info("%s=%s (%s)", key, _shown(key, given[key]), origins[key])
     return resolve_broker_config(given)
+
+
+def _shown(name: str, text: str) -> str:
+    """The text of a key, unless it is a secret; a key that nobody knows may be one."""
+    key = BROKER_KEYS.get(name)
+    return "[hidden]" if key is None or key.is_sensitive else text
 
 
 def raise_descriptor_limit() -> None:

@@ -165,6 +165,9 @@ def fetch_from_maven(jar: Jar, folder: Path) -> Path:
     """Download `jar` below `folder` and return where it lies; any error of the network or the library is passed on."""
     from jgo.maven import MavenContext  # noqa: PLC0415 - an optional dependency, and slow to import
 
+    # `requests`, on which jgo stands, does not look at the variable that Python and most programs obey.
+    if bundle := os.environ.get("SSL_CERT_FILE"):
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", bundle)
     context = MavenContext(repo_cache=folder, timeout=_DOWNLOAD_TIMEOUT_S)
     path: Path = context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve()
     return path

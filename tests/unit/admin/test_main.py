@@ -95,8 +95,8 @@ def test_a_mistake_of_ours_is_not_hidden(run: Run, served: SmallCluster, monkeyp
 def test_the_broker_gets_its_file_and_overrides(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     got: list[object] = []
 
-    def note(config: str, overrides: dict[str, str]) -> int:
-        got.append((config, overrides))
+    def note(config: str, overrides: dict[str, str], environment: object) -> int:
+        got.append((config, overrides, environment))
         return 70
 
     monkeypatch.setattr("broker.main.run", note)
@@ -104,13 +104,17 @@ def test_the_broker_gets_its_file_and_overrides(run: Run, monkeypatch: pytest.Mo
     file.touch()
     ran = run("broker", "--config", str(file), "--override", "broker.id=3", "--override", "a=b=c")
     assert ran.status == 70
-    assert got == [(str(file), {"broker.id": "3", "a": "b=c"})]
+    assert got == [(str(file), {"broker.id": "3", "a": "b=c"}, None)]
+    assert run("broker", "--environment").status == 70
+    assert got[1:] == [(None, {}, os.environ)]
     assert run("broker", "--config", str(file), "--override", "nonsense").status == 2
 
 
 def test_a_broker_without_its_file_is_not_started(run: Run, tmp_path: Path) -> None:
     ran = run("broker", "--config", str(tmp_path / "none"))
     assert (ran.status, f"error: {tmp_path}/none: no such file\nhint: --config" in ran.err) == (3, True)
+    ran = run("broker")
+    assert (ran.status, "--config FILE, --environment, or both" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -118,7 +118,6 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "kazoo": ("zk_schema/session.py",),
     "lz4": ("barnabas/protocol/compression.py",),
     "prometheus_client": ("broker/metric*",),
-    "psutil": ("barnabas/launcher/*",),
     "rich": ("barnabas/admin/*",),
     "uvloop": ("broker/main.py",),
     "zstandard": ("barnabas/protocol/compression.py",),
@@ -148,8 +147,10 @@ MEMOISED: Final = ("barnabas/protocol/compiler.py",)
 TOP_LEVEL: Final = frozenset(
     {
         ".ci",
+        ".dockerignore",
         ".gitignore",
         "CONTRIBUTING.md",
+        "Dockerfile",
         "LICENSE",
         "Makefile",
         "README.md",
@@ -158,6 +159,7 @@ TOP_LEVEL: Final = frozenset(
         "broker",
         "constraints.txt",
         "controller",
+        "docker-compose.yml",
         "pyproject.toml",
         "replication",
         "tests",

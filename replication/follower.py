@@ -146,7 +146,10 @@ class Phase(Enum):
 
 
 class FollowedPartition:
-    """What a fetcher remembers of a partition. It is delayed while the clock is below `delayed_until_ms`."""
+    """What is remembered of a partition while it is followed in one leader epoch; a new epoch begins with truncation.
+
+    It is delayed while the clock is below `delayed_until_ms`.
+    """
 
     __slots__ = ("delayed_until_ms", "is_busy", "leader_epoch", "phase", "topic_partition")
 
@@ -157,13 +160,6 @@ class FollowedPartition:
         self.delayed_until_ms = 0
         self.is_busy = False
         """Whether something is being done to its log that others need not wait for."""
-
-    def begin(self, leader_epoch: LeaderEpoch) -> None:
-        """Follow in a newer epoch; a delay of the earlier one is over."""
-        assert leader_epoch > self.leader_epoch
-        self.leader_epoch = leader_epoch
-        self.phase = Phase.TRUNCATING
-        self.delayed_until_ms = 0
 
     def delay(self, until_ms: int) -> None:
         """Ask nothing before `until_ms`, then what was asked before."""

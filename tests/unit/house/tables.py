@@ -60,6 +60,7 @@ PURE: Final = (
     "controller/state.py",
     "controller/topic_znodes.py",
     "controller/topics.py",
+    "replication/fetch_session.py",
     "replication/follower.py",
     "replication/waiters.py",
     "zk_schema/json_text.py",

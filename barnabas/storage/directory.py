@@ -226,6 +226,15 @@ class LogDirectory:
             raise LogOffline(str(member.topic_partition)) from error
         await self.flush(member, offset)
 
+    async def restart(self, member: Log, offset: int) -> None:
+        """Drop all records, begin again at `offset` and sync that; else as `truncate`. Raises LogOffline."""
+        try:
+            member.truncate_fully_and_start_at(offset)
+        except OSError as error:
+            self.fail(error)
+            raise LogOffline(str(member.topic_partition)) from error
+        await self.flush(member, offset)
+
     # Removal
 
     def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:

@@ -26,6 +26,12 @@ def cut_offset(target: "Log", offset: int) -> int:
     return offset if place < 0 or offset >= target.log_end_offset else target.segments[place].cut_offset(offset)
 
 
+def is_cut_by(target: "Log", offset: int) -> bool:
+    """Whether a cut at `offset` changes anything: records are there, or an epoch of which nothing was written."""
+    latest = target.leader_epochs.latest
+    return offset < target.log_end_offset or (latest is not None and latest.start_offset >= target.log_end_offset)
+
+
 def truncate(target: "Log", offset: int) -> bool:
     """Cut the batches that reach to `offset` or over it. Raises OSError or CorruptSegment."""
     assert offset >= 0

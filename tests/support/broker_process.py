@@ -82,6 +82,11 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def is_started(self) -> bool:
+        """Whether it was started and not seen to end since."""
+        return self._process is not None
+
+    @property
     def exit_status(self) -> int | None:
         """None while it runs; minus the signal's number when one ended it."""
         assert self._process is not None

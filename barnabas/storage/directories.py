@@ -208,7 +208,7 @@ class LogDirectories:
             for topic_partition, offset in cuts.items():
                 await directory.truncate(logs[topic_partition], offset)
 
-    async def restart(self, topic_partition: TopicPartition, offset: int) -> None:
+    async def restart_at(self, topic_partition: TopicPartition, offset: int) -> None:
         """Let a log begin again, empty, at `offset`; returns once that is synced. Raises as `truncate`."""
         directory = self.directory_of(topic_partition)
         assert directory is not None, f"{topic_partition} has no log"

@@ -20,7 +20,7 @@ async def with_eight(machine: Machine) -> None:
 async def test_what_a_log_began_again_with_survives_a_power_cut():
     machine = Machine()
     await with_eight(machine)
-    await machine.store.directories.restart(TP, 20)
+    await machine.store.directories.restart_at(TP, 20)
     log = await machine.cut_power()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (20, 20, 20)
     assert machine.epochs() == {}
@@ -31,7 +31,7 @@ async def test_a_high_watermark_rises_with_the_start():
     machine = Machine()
     await with_eight(machine)
     machine.log.set_high_watermark(3)
-    await machine.store.directories.restart(TP, 20)
+    await machine.store.directories.restart_at(TP, 20)
     assert machine.log.high_watermark == 20
     await machine.directory.checkpoint(HIGH_WATERMARK_CHECKPOINT)
     assert (await machine.kill()).high_watermark == 20
@@ -40,9 +40,9 @@ async def test_a_high_watermark_rises_with_the_start():
 async def test_a_log_that_begins_again_lower_is_not_believed_synced_there():
     machine = Machine()
     await with_eight(machine)
-    await machine.store.directories.restart(TP, 20)
+    await machine.store.directories.restart_at(TP, 20)
     await machine.directory.checkpoint_all()
-    await machine.store.directories.restart(TP, 10)
+    await machine.store.directories.restart_at(TP, 10)
     assert machine.directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT) == {TP: 10}
 
 
@@ -54,7 +54,7 @@ async def test_a_crash_while_a_log_begins_again_leaves_no_hole(offset):
         await with_eight(machine)
         machine.disk.crash_at(change, _Whole())
         with contextlib.suppress(Crashed):
-            await machine.store.directories.restart(TP, offset)
+            await machine.store.directories.restart_at(TP, offset)
         log = await machine.cut_power()
         ends.add(log.log_end_offset)
         assert sorted(machine.epochs()) == list(range(log.log_start_offset, log.log_end_offset))

@@ -2,7 +2,8 @@
 
 Everything happens on the running loop and in the order of the calls: a request travels to the server, an answer or an
 event back, each as one step of the loop or after `latency()` seconds, never overtaking. There is no other chance and
-no wall clock, so a run can be repeated.
+no wall clock, so a run can be repeated. What happens at the server runs in the context in which the server was made,
+what happens at a client in the context in which its session was: who simulates processes tells them apart by that.
 
 Faults on demand: a connection can be cut, with the requests under way done or not; a session can be held off, can
 expire, and does by itself when it stayed away for its timeout; the server can stop and start again.
@@ -11,6 +12,7 @@ expire, and does by itself when it stayed away for its timeout; the server can s
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,9 +60,10 @@ class Connection:
 class _Pipe:
     """Calls that arrive later, in order; none while withheld."""
 
-    def __init__(self, latency: Callable[[], float] | None) -> None:
+    def __init__(self, latency: Callable[[], float] | None, context: Context) -> None:
         self.is_withheld = False
         self._latency = latency
+        self._context = context
         self._calls: deque[Callable[[], None]] = deque()
 
     def put(self, call: Callable[[], None]) -> None:
@@ -68,9 +71,9 @@ class _Pipe:
         self._calls.append(call)
         # Each timer carries whichever call is the oldest then, so that none overtakes.
         if self._latency is None:
-            loop.call_soon(self._arrive)
+            loop.call_soon(self._arrive, context=self._context)
         else:
-            loop.call_later(self._latency(), self._arrive)
+            loop.call_later(self._latency(), self._arrive, context=self._context)
 
     def flush(self) -> None:
         """Let all arrive now."""
@@ -92,6 +95,7 @@ class MemoryZooKeeper:
     def __init__(self, *, latency: Callable[[], float] | None = None) -> None:
         self.tree = ZnodeTree()
         self.latency = latency
+        self._context = copy_context()
         self._zxid = 0
         self._last_session_id = 0x1000
         self._sessions: dict[int, _ServerSession] = {}
@@ -168,7 +172,8 @@ class MemoryZooKeeper:
                 self._drop(server_session.connection)
         if server_session.expiry is not None:
             server_session.expiry.cancel()
-        connection = Connection(client, server_session, _Pipe(self.latency), _Pipe(self.latency))
+        to_server, to_client = _Pipe(self.latency, self._context), _Pipe(self.latency, client.context)
+        connection = Connection(client, server_session, to_server, to_client)
         server_session.connection = connection
         return connection
 
@@ -252,12 +257,15 @@ class MemoryZooKeeper:
         connection.server_session.connection = None
         if self._is_running:
             self._schedule_expiry(connection.server_session)
-        connection.client.on_dropped(connection)
+        client = connection.client
+        asyncio.get_running_loop().call_soon(client.on_dropped, connection, context=client.context)
 
     def _schedule_expiry(self, server_session: _ServerSession) -> None:
         if server_session.session_id in self._sessions and server_session.connection is None:
             delay_s = server_session.timeout_ms / 1000
-            server_session.expiry = asyncio.get_running_loop().call_later(delay_s, self._end, server_session)
+            server_session.expiry = asyncio.get_running_loop().call_later(
+                delay_s, self._end, server_session, context=self._context
+            )
 
     def _end(self, server_session: _ServerSession) -> None:
         """The session is over, and its connection with it."""
@@ -289,6 +297,7 @@ class MemorySession(PipelinedSession):
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
     ) -> None:
         super().__init__(self._hand_over, max_in_flight=max_in_flight)
+        self.context = copy_context()
         self.connection: Connection | None = None
         self.is_held = False
         self._server = server
@@ -328,7 +337,7 @@ class MemorySession(PipelinedSession):
         """Try to connect after that time, but in a later step of the loop."""
         if self._retry is not None:
             self._retry.cancel()
-        self._retry = asyncio.get_running_loop().call_later(delay_s, self._connect)
+        self._retry = asyncio.get_running_loop().call_later(delay_s, self._connect, context=self.context)
 
     def on_answer(self, connection: Connection, ticket: Ticket, generation: int, answer: Answer | Exception) -> None:
         """From the server."""

@@ -11,17 +11,18 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig, resolve_broker_config
-from broker.handlers import create_topics, fetch, metadata
+from broker.handlers import create_topics, fetch, init_producer_id, metadata
 from broker.serve import Broker, Ports, StartFailed, serve
 from broker.services import RequestContext
-from broker.system_ports import open_network
+from broker.system_ports import open_control_plane, open_network
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 from tests.unit.storage.logs import batch
 from zk_schema import paths
@@ -69,6 +70,7 @@ async def start(zookeeper: MemoryZooKeeper, tmp_path: Path, seed: int) -> AsyncI
             random=random.Random(seed),
             open_network=open_network,
             open_zookeeper=open_zookeeper,
+            open_control_plane=open_control_plane,
         )
         broker = await serve(ports, resolve_broker_config(given))
         brokers.append(broker)
@@ -244,6 +246,29 @@ async def test_a_fetch_is_answered_with_no_more_bytes_than_told(
     assert whole == batches
     assert len(answered.record_set) <= broker.services.config.fetch_max_bytes
     answered.record_set.release()
+
+
+async def test_a_transaction_may_not_ask_for_more_time_than_allowed(start: Start) -> None:
+    broker = await start(transaction_max_timeout_ms="5000")
+    for timeout_ms, error in (
+        (5000, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ):
+        request = InitProducerIdRequest("t", timeout_ms)
+        assert (await init_producer_id.handle(request, context(broker, 4))).error_code == error
+
+
+async def test_no_more_fetch_sessions_are_kept_than_there_are_slots(start: Start) -> None:
+    broker = await start(max_incremental_fetch_session_cache_slots="2")
+    await partition_of(broker)
+    topic = FetchTopic("t", [FetchPartition(0, fetch_offset=0, partition_max_bytes=100)])
+    sessions = []
+    for _ in range(3):
+        request = FetchRequest(replica_id=-1, max_wait_ms=0, session_id=0, session_epoch=0, topics=[topic])
+        response = fetch.handle(request, context(broker, 11))
+        assert isinstance(response, FetchResponse)
+        sessions.append(response.session_id)
+    assert [session > 0 for session in sessions] == [True, True, False]
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])

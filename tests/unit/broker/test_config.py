@@ -119,6 +119,8 @@ def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
         ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
         ({"zookeeper_set_acl": "true"}, "zookeeper.set.acl"),
         ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name"),
+        ({"alter_config_policy_class_name": "a.B"}, "alter.config.policy.class.name"),
+        ({"zookeeper_ssl_client_enable": "true"}, "zookeeper.ssl.client.enable"),
         ({"config_providers": "file"}, "config.providers"),
         ({"default_replication_factor": "2"}, "default.replication.factor"),
     ],

@@ -22,3 +22,11 @@ def test_every_key_that_acts_has_its_test_and_no_other_key_has_one(level: str, k
 def test_a_test_of_the_table_exists(test: str) -> None:
     path, _, name = test.partition("::")
     assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("key", "test"), [pytest.param(key, test, id=key) for rows in TABLE.values() for key, test in rows.items()]
+)
+def test_a_test_of_the_table_sets_its_key(key: str, test: str) -> None:
+    text = (ROOT / test.partition("::")[0]).read_text()
+    assert key in text or key.replace(".", "_") in text

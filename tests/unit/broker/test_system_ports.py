@@ -13,6 +13,7 @@ from broker.config_keys.key import ConfigError
 from broker.system_ports import DEFAULT_RECEIVE_BYTES, open_network, open_zookeeper
 from tests.unit.broker.small_broker import make_config
 from zk_schema.ops import ZooKeeperUnreachable
+from zk_schema.session import KazooSession
 
 
 @pytest.fixture
@@ -84,3 +85,35 @@ async def test_a_zookeeper_connect_that_cannot_be_is_named_with_what_is_allowed(
     with pytest.raises(ConfigError, match=r"^zookeeper\.connect is '.*'; allowed is host:port pairs") as refused:
         await open_zookeeper(make_config({"zookeeper.connect": connect}))
     assert refused.value.value == connect
+
+
+async def test_the_session_is_asked_for_with_its_timeout() -> None:
+    asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(4))
+        request = await reader.readexactly(size)
+        if not asked.done():
+            asked.set_result(request)
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        keys = {"zookeeper.session.timeout.ms": "7123", "zookeeper.connection.timeout.ms": "300"}
+        with pytest.raises(ZooKeeperUnreachable):
+            await open_zookeeper(make_config({"zookeeper.connect": f"127.0.0.1:{port}"} | keys))
+    # A ConnectRequest: version of the protocol, last zxid seen, timeout.
+    assert int.from_bytes((await asked)[12:16]) == 7123
+
+
+async def test_no_more_requests_go_to_zookeeper_at_once_than_were_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Session(KazooSession):
+        async def open(self, *, timeout_ms: int) -> None:
+            made.append(self._max_in_flight)
+
+    monkeypatch.setattr("broker.system_ports.KazooSession", Session)
+    for given, expected in (({}, 10), ({"zookeeper.max.in.flight.requests": "3"}, 3)):
+        await open_zookeeper(make_config({"zookeeper.connect": "127.0.0.1:1"} | given))
+        assert made.pop() == expected

@@ -1,0 +1,205 @@
+"""One replica of a partition on this broker: its log, who watches it, and what a follower does with it.
+
+Owned by the broker's event loop. Invariants:
+
+- at most one append or cut of the log is under way (`_writing`);
+- a follower appends, cuts and moves its high watermark only under the leader epoch that it follows; whoever fetches for
+  it (`replication.fetcher`) names the epoch each time, so that nothing that was under way outlives a role change;
+- with `flush.messages=1` a follower has records, and asks for the next ones, only when they are durable.
+
+The leader's side, and the change of roles, is `replication.partition`.
+"""
+
+import asyncio
+from typing import Protocol
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, LeaderEpoch, TopicPartition
+from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
+from barnabas.storage.directory import LogDirectory
+from barnabas.storage.log import Log, LogOffline
+from replication.acknowledgements import PartitionRefused
+from replication.leader import fence
+from replication.ports import ReplicationPorts
+
+
+class Watcher(Protocol):
+    """Someone who wants to know that there may be something new to read."""
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None: ...
+
+
+class FollowerWatcher(Protocol):
+    """A follower that fetches: it reads to the log's end, and a move of the high watermark is no reason to wake it."""
+
+    def partition_changed(self, topic_partition: TopicPartition) -> None: ...
+
+    def watermark_changed(self, topic_partition: TopicPartition) -> None: ...
+
+
+class Replica:
+    """See the module."""
+
+    def __init__(
+        self, topic_partition: TopicPartition, log_: Log, directory: LogDirectory, ports: ReplicationPorts
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.log = log_
+        self.directory = directory
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.is_offline = False
+        self._ports = ports
+        self._broker_id = ports.broker_id
+        self._clock = ports.clock
+        self._writing = asyncio.Lock()
+        self._watchers: dict[Watcher, None] = {}
+        self._follower_watchers: dict[FollowerWatcher, None] = {}
+
+    def require_replica(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """The same for whoever may also read from a follower."""
+        if self.is_offline:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
+        error = fence(current_leader_epoch, own_epoch=self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            raise PartitionRefused(error)
+
+    # Writing.
+
+    def _prepare_from(self, records: memoryview, origin: AppendOrigin) -> PreparedAppend:
+        try:
+            return self.log.prepare_append(
+                records, leader_epoch=self.leader_epoch, origin=origin, now_ms=self._clock.wall_ms()
+            )
+        except LogOffline as error:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except OSError as error:
+            # A new segment could not be made.
+            self.directory.fail(error)
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _write_now(self, prepared: PreparedAppend) -> AppendInfo:
+        """Write inline; the directory must have said that it does."""
+        try:
+            written = self.directory.try_write_inline(prepared)
+        except LogOffline as error:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        assert written, "nothing happened between the question and the write"
+        info = self.log.publish(prepared)
+        self._after_append(info)
+        return info
+
+    async def _write_in_thread(self, prepared: PreparedAppend) -> AppendInfo:
+        writing = asyncio.ensure_future(self.directory.write_in_thread(prepared))
+        is_cancelled = False
+        while not writing.done():
+            try:
+                await asyncio.wait((writing,))
+            except asyncio.CancelledError:
+                # The thread writes on: the place is taken until it is known what became of it.
+                is_cancelled = True
+        try:
+            writing.result()
+            info = self.log.publish(prepared)
+            self._after_append(info)
+        except LogOffline as error:
+            if not is_cancelled:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if is_cancelled:
+            raise asyncio.CancelledError
+        return info
+
+    def _after_append(self, info: AppendInfo) -> None:
+        """Records were appended; to be done before the loop turns again."""
+
+    # Following.
+
+    async def append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch) -> int:
+        """Append what the leader has sent, unchanged; the log's end then, durable where `flush.messages` says so.
+
+        Raises:
+            PartitionRefused: FENCED_LEADER_EPOCH when this replica follows nobody in that epoch any more.
+            AppendRejected: the bytes are not what belongs there; UnexpectedOffset when they begin elsewhere.
+        """
+        log_ = self.log
+        async with self._writing:
+            self._require_following(leader_epoch)
+            prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
+            if self.directory.writes_inline:
+                self._write_now(prepared)
+            else:
+                await self._write_in_thread(prepared)
+            end = log_.log_end_offset
+        if log_.needs_flush():
+            try:
+                await self.directory.flush(log_, end)
+            except LogOffline as error:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return end
+
+    def apply_leader_progress(self, *, leader_epoch: LeaderEpoch, high_watermark: int, log_start_offset: int) -> None:
+        """Take over how far the leader's log is committed, and where it starts, as far as this log goes.
+
+        Raises:
+            PartitionRefused: as `append_as_follower`.
+        """
+        self._require_following(leader_epoch)
+        log_ = self.log
+        has_risen = log_.advance_high_watermark(min(high_watermark, log_.log_end_offset))
+        has_moved = log_.advance_log_start_offset(min(log_start_offset, log_.high_watermark))
+        if (has_risen or has_moved) and self._watchers:
+            self._notify()
+
+    async def truncate_to(self, offset: int, *, leader_epoch: LeaderEpoch) -> None:
+        """Cut the log to agree with the leader's; returns when the cut is synced.
+
+        Raises:
+            PartitionRefused: as `append_as_follower`.
+            CorruptSegment: what lies there cannot be read.
+        """
+        async with self._writing:
+            self._require_following(leader_epoch)
+            try:
+                if offset >= self.log.log_end_offset:
+                    # Nothing but an epoch without records may go.
+                    self.log.truncate_to(offset)
+                else:
+                    await self._ports.log_directories.truncate({self.topic_partition: offset})
+            except LogOffline as error:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            self._notify()
+
+    async def restart_at(self, offset: int, *, leader_epoch: LeaderEpoch) -> None:
+        """Drop the whole log and go on, empty, at `offset`: the leader has nothing below. Raises as `truncate_to`."""
+        async with self._writing:
+            self._require_following(leader_epoch)
+            try:
+                await self._ports.log_directories.restart_at(self.topic_partition, offset)
+            except LogOffline as error:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            self._notify()
+
+    def _require_following(self, leader_epoch: LeaderEpoch) -> None:
+        if self.is_offline:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
+        if leader_epoch != self.leader_epoch or self.leader_id in (self._broker_id, NO_LEADER):
+            raise PartitionRefused(ErrorCode.FENCED_LEADER_EPOCH)
+
+    # Watching.
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def watch_end(self, watcher: FollowerWatcher) -> None:
+        """As `watch`, for who reads to the log's end."""
+        self._follower_watchers[watcher] = None
+
+    def unwatch_end(self, watcher: FollowerWatcher) -> None:
+        self._follower_watchers.pop(watcher, None)
+
+    def _notify(self) -> None:
+        for watcher in (*self._watchers, *self._follower_watchers):
+            watcher.partition_changed(self.topic_partition)

@@ -40,8 +40,10 @@ class Connection(Protocol):
     @property
     def peer_host(self) -> str: ...
 
-    unsent_bytes: int
-    """Bytes in memory that wait for the peer; a slice counts as `SLICE_WEIGHT_BYTES`."""
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes in memory that wait for the peer; a slice counts as `SLICE_WEIGHT_BYTES`."""
+        ...
 
     def send(self, parts: Sequence[Part]) -> None:
         """Queue parts, none of them empty. Slices are released once sent or dropped."""

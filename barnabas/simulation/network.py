@@ -38,7 +38,7 @@ class SimulatedConnection:
         self._sink: FrameSink | None = None
         self._rest = b""
         self._queue: deque[Part] = deque()
-        self.unsent_bytes = 0
+        self._queued_bytes = 0
         self._is_closed = False
 
     def bind(self, sink: FrameSink) -> None:

@@ -19,6 +19,7 @@ _COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVED: Final = "PLAINTEXT"
 _ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - named to be refused
+_EVERY_INTERFACE: Final = frozenset({"", _ALL_INTERFACES, "::"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,14 @@ class Listeners:
     def inter_broker(self) -> Listener:
         """The bound listener for brokers."""
         return next(listener for listener in self.bound if listener.name == self.inter_broker_name)
+
+    def reachable(self, endpoint: str) -> str:
+        """A bound "host:port" as other brokers can reach it: every interface is where this broker says that it is."""
+        host, _, port = endpoint.rpartition(":")
+        if host.strip("[]") not in _EVERY_INTERFACE:
+            return endpoint
+        advertised = next(each.host for each in self.advertised if each.name == self.inter_broker_name)
+        return f"[{advertised}]:{port}" if ":" in advertised else f"{advertised}:{port}"
 
 
 def resolve_listeners(values: Mapping[str, ConfigValue], given: Mapping[str, str]) -> Listeners:

@@ -86,3 +86,24 @@ def test_the_control_listener_is_beside_the_one_between_brokers_unless_set() -> 
     assert (resolved.control_host, resolved.control_port) == ("127.0.0.1", 0)
     resolved = resolve_broker_config(given | {"barnabas.control.listener": "[::1]:7"})
     assert (resolved.control_host, resolved.control_port) == ("::1", 7)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        ("0.0.0.0:7", "broker-1:7"),
+        ("[::]:7", "broker-1:7"),
+        (":7", "broker-1:7"),
+        ("10.0.0.1:7", "10.0.0.1:7"),
+        ("[::1]:7", "[::1]:7"),
+    ],
+)
+def test_an_endpoint_on_every_interface_is_told_with_the_advertised_host(endpoint: str, told: str) -> None:
+    resolved = listeners(
+        listeners="IN://0.0.0.0:1,OUT://0.0.0.0:2",
+        advertised_listeners="OUT://localhost:2,IN://broker-1:1",
+        listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
+        inter_broker_listener_name="IN",
+    )
+    assert resolved.reachable(endpoint) == told
+    assert listeners(host_name="::1").reachable("[::]:7") == "[::1]:7"

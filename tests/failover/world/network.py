@@ -7,6 +7,7 @@ rules in the host that receives it; their counters tell whether a rule met any t
 import ipaddress
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -105,7 +106,7 @@ class Network:
     def can_connect(self, source: Host, target: Host, port: int, *, seconds: float = 0.7) -> bool:
         """Whether a TCP connection from there opens within that time."""
         code = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3]))"
-        program = ["python3", "-Sc", code, target.address, str(port), str(seconds)]
+        program = [sys.executable, "-Sc", code, target.address, str(port), str(seconds)]
         done = subprocess.run([*source.wrapper, *program], capture_output=True, check=False)
         return done.returncode == 0
 

@@ -1,6 +1,6 @@
 """Three ZooKeepers, three brokers and a host for clients, each on its own host.
 
-Made inside a world of its own by `isolation` (a network, mounts, processes that end with the first one), or on loopback,
+Made inside a world of its own by `isolation` (network, mounts, processes that end with the first one), or on loopback,
 where nothing can be cut off.
 """
 

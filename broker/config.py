@@ -49,6 +49,7 @@ class BrokerConfig:
     listeners: Listeners
     control_host: str
     control_port: int
+    controller_socket_timeout_ms: int
     metrics_port: int | None
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
@@ -180,6 +181,7 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue]) -> Broke
         listeners=listeners,
         control_host=control_host,
         control_port=control_port,
+        controller_socket_timeout_ms=read.number("controller.socket.timeout.ms"),
         metrics_port=None if metrics_port < 0 else metrics_port,
         socket_send_buffer_bytes=read.number("socket.send.buffer.bytes"),
         socket_receive_buffer_bytes=read.number("socket.receive.buffer.bytes"),

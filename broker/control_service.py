@@ -10,11 +10,20 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, ControllerEpoch, TopicPartition
+from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicPartition
+from barnabas.storage.directories import LogDirectories
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.topic_configs import TopicConfigs, TopicSettings
-from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.commands import (
+    Command,
+    CommandResult,
+    LeaderAndIsr,
+    LogEnd,
+    ReportLogEnds,
+    StopReplica,
+    UpdateMetadata,
+)
 from controller.fencing import decide_fence
 from replication.replicas import ReplicaAssignment, Replicas
 from zk_schema.ops import SessionLost
@@ -34,12 +43,14 @@ class ControlService:
         metadata: MetadataView,
         metrics: BrokerMetrics,
         replicas: Replicas,
+        log_directories: LogDirectories,
         topic_configs: TopicConfigs,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._metadata = metadata
         self._metrics = metrics
         self._replicas = replicas
+        self._log_directories = log_directories
         self._topic_configs = topic_configs
         self._broker_epoch = broker_epoch
         self._controller_epoch = ControllerEpoch(0)
@@ -99,6 +110,31 @@ class ControlService:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
         return CommandResult(error)
+
+    async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
+        """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""
+        error = self._fence(command)
+        if error is not ErrorCode.NONE:
+            return CommandResult(error)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        ends: dict[TopicPartition, LogEnd] = {}
+        for at in command.partitions:
+            end = self._log_end(at)
+            if end is None:
+                errors[at] = ErrorCode.KAFKA_STORAGE_ERROR
+            else:
+                ends[at] = end
+        return CommandResult(partition_errors=errors, log_ends=ends)
+
+    def _log_end(self, at: TopicPartition) -> LogEnd | None:
+        """None when it cannot be told; a log that is in no directory ends before its first record."""
+        directory = self._log_directories.directory_of(at)
+        found = self._log_directories.log(at)
+        if directory is None or found is None:
+            return None if self._log_directories.offline_directories() else LogEnd(NO_LEADER_EPOCH, 0)
+        if directory.is_offline:
+            return None
+        return LogEnd(LeaderEpoch(found.leader_epochs.latest_epoch), found.log_end_offset)
 
     async def _settings(self, command: LeaderAndIsr) -> dict[str, TopicSettings]:
         """What the command's topics set for themselves. Raises SessionLost."""

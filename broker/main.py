@@ -27,7 +27,7 @@ from broker.config_keys import BROKER_KEYS
 from broker.config_keys.key import ConfigError
 from broker.environment import read_environment
 from broker.serve import Broker, Ports, StartFailed, serve
-from broker.system_ports import open_network, open_zookeeper
+from broker.system_ports import open_control_plane, open_network, open_zookeeper
 
 log = logging.getLogger("broker")
 
@@ -150,6 +150,7 @@ async def _run(config: BrokerConfig) -> int:
         random=random.Random(),
         open_network=open_network,
         open_zookeeper=open_zookeeper,
+        open_control_plane=open_control_plane,
     )
     starting = asyncio.ensure_future(serve(ports, config))
     asked = asyncio.ensure_future(stop.wait())

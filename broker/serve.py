@@ -30,6 +30,7 @@ from broker.control_service import ControlService
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.handlers import ALL
+from broker.isr_channel import AlterPartitionChannel
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_sources import log_families, traffic_families
@@ -39,10 +40,10 @@ from broker.producer_ids import ProducerIds
 from broker.registry import Registry
 from broker.services import Services
 from broker.topic_configs import TopicConfigs, resolve_topic
-from controller.channel import GrpcChannels
-from controller.channel_server import ControlServer
+from controller.control_plane import ControlListener, ControlPlane
 from controller.driver import Controller
 from controller.office import Settings
+from replication.ports import ReplicationPorts
 from replication.replicas import Replicas
 from zk_schema import paths
 from zk_schema.ops import ZooKeeperError
@@ -70,6 +71,12 @@ class OpenZooKeeper(Protocol):
     async def __call__(self, config: BrokerConfig) -> ZooKeeper: ...
 
 
+class OpenControlPlane(Protocol):
+    """Makes one broker's way to the control plane."""
+
+    def __call__(self, config: BrokerConfig, supervisor: Supervisor) -> ControlPlane: ...
+
+
 @dataclass(slots=True)
 class Ports:
     """The world, as one broker sees it."""
@@ -81,6 +88,7 @@ class Ports:
     random: random.Random
     open_network: OpenNetwork
     open_zookeeper: OpenZooKeeper
+    open_control_plane: OpenControlPlane
 
 
 class Broker:
@@ -91,13 +99,15 @@ class Broker:
         services: Services,
         *,
         network: Network,
-        control: ControlServer,
+        control_plane: ControlPlane,
+        control: ControlListener,
         membership: Membership,
         metrics_server: MetricsServer | None,
         maintenance: "asyncio.Task[None]",
     ) -> None:
         self.services = services
         self._network = network
+        self._control_plane = control_plane
         self._control = control
         self._membership = membership
         self._metrics_server = metrics_server
@@ -114,6 +124,7 @@ class Broker:
         self.services.features.stop()
         await self.services.controller.stop()
         await self._control.stop()
+        await self._control_plane.close()
         self._maintenance.cancel()
         await self.services.replicas.close()
         await self.services.log_directories.close()
@@ -162,14 +173,16 @@ class _Start:
             raise StartFailed(str(error)) from error
         self._undo.callback(network.close)
         listeners = await self._listen(network)
-        services = self._services(broker_id, cluster_id, zk, log_directories)
+        control_plane = ports.open_control_plane(config, ports.supervisor)
+        self._undo.push_async_callback(control_plane.close)
+        services = self._services(broker_id, cluster_id, zk, membership, log_directories, control_plane)
         self._replicas = services.replicas
         self._undo.push_async_callback(services.replicas.close)
-        control = await self._serve_control(services, membership)
+        control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
         ports_bound = {name: listener.port for name, listener in listeners.items()}
         try:
-            await membership.join(broker_id, ports_bound, control.endpoint)
+            await membership.join(broker_id, ports_bound, config.listeners.reachable(control.endpoint))
         except (MembershipRefused, ZooKeeperError) as error:
             raise StartFailed(str(error)) from error
         self._undo.callback(membership.stop)
@@ -187,6 +200,7 @@ class _Start:
         return Broker(
             services,
             network=network,
+            control_plane=control_plane,
             control=control,
             membership=membership,
             metrics_server=metrics_server,
@@ -259,7 +273,13 @@ class _Start:
         return listeners
 
     def _services(
-        self, broker_id: BrokerId, cluster_id: str, zk: ZooKeeper, log_directories: LogDirectories
+        self,
+        broker_id: BrokerId,
+        cluster_id: str,
+        zk: ZooKeeper,
+        membership: Membership,
+        log_directories: LogDirectories,
+        control_plane: ControlPlane,
     ) -> Services:
         ports, config = self._ports, self._config
         metrics = BrokerMetrics(ports.clock)
@@ -268,12 +288,14 @@ class _Start:
             zk=zk,
             clock=ports.clock,
             supervisor=ports.supervisor,
-            open_channel=GrpcChannels(ports.supervisor),
+            open_channel=control_plane.open_channel,
             settings=Settings(
                 inter_broker_listener_name=config.listeners.inter_broker_name,
                 delete_topic_enable=config.delete_topic_enable,
             ),
         )
+        metadata = MetadataView()
+        replication = self._replication_ports(broker_id, membership, metadata, log_directories, control_plane)
         return Services(
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -282,13 +304,8 @@ class _Start:
             random=ports.random,
             offload=ports.offload,
             zk=zk,
-            metadata=MetadataView(),
-            replicas=Replicas(
-                broker_id=broker_id,
-                log_directories=log_directories,
-                clock=ports.clock,
-                spawn=ports.supervisor.spawn,
-            ),
+            metadata=metadata,
+            replicas=Replicas(replication),
             log_directories=log_directories,
             controller=controller,
             producer_ids=ProducerIds(broker_id, zk),
@@ -300,17 +317,48 @@ class _Start:
             registry=Registry(ALL),
         )
 
-    async def _serve_control(self, services: Services, membership: Membership) -> ControlServer:
+    def _replication_ports(
+        self,
+        broker_id: BrokerId,
+        membership: Membership,
+        metadata: MetadataView,
+        log_directories: LogDirectories,
+        control_plane: ControlPlane,
+    ) -> ReplicationPorts:
+        ports = self._ports
+        channel = AlterPartitionChannel(
+            broker_id,
+            broker_epoch=lambda: membership.broker_epoch,
+            metadata=metadata,
+            control_plane=control_plane,
+            clock=ports.clock,
+            spawn=ports.supervisor.spawn,
+        )
+        self._undo.callback(channel.stop)
+        return ReplicationPorts(
+            broker_id=broker_id,
+            clock=ports.clock,
+            spawn=ports.supervisor.spawn,
+            log_directories=log_directories,
+            isr_channel=channel,
+            broker_epoch_of=metadata.broker_epoch_of,
+        )
+
+    async def _serve_control(
+        self, services: Services, membership: Membership, control_plane: ControlPlane
+    ) -> ControlListener:
         service = ControlService(
             metadata=services.metadata,
             metrics=services.metrics,
             replicas=services.replicas,
+            log_directories=services.log_directories,
             topic_configs=TopicConfigs(self._config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,
         )
-        control = ControlServer(service, self._config.control_host, self._config.control_port, self._ports.supervisor)
         try:
-            await control.start()
+            control = await control_plane.serve(
+                service, services.controller, self._config.control_host, self._config.control_port
+            )
         except OSError as error:
             raise StartFailed(f"barnabas.control.listener: {error}") from error
         self._undo.push_async_callback(control.stop)

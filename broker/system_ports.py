@@ -1,4 +1,4 @@
-"""The machine's side of the ports that depend on configuration: the network and the ZooKeeper session."""
+"""The machine's side of the ports that depend on configuration: network, ZooKeeper session, control plane."""
 
 import socket
 from typing import Final
@@ -9,6 +9,7 @@ from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
+from controller.channel import GrpcControlPlane
 from zk_schema.session import KazooSession
 
 DEFAULT_RECEIVE_BYTES: Final = 24 * 1024 * 1024
@@ -79,3 +80,8 @@ async def open_zookeeper(config: BrokerConfig) -> KazooSession:
         ) from error
     await session.open(timeout_ms=config.zookeeper_connection_timeout_ms)
     return session
+
+
+def open_control_plane(config: BrokerConfig, supervisor: Supervisor) -> GrpcControlPlane:
+    """The control plane over gRPC."""
+    return GrpcControlPlane(supervisor, deadline_ms=config.controller_socket_timeout_ms)

@@ -1,10 +1,11 @@
 """What the controller's core asks its driver to do, as values.  [P]
 
-`Write`, `ReadState` and `ReadTree` are answered, in their order, by one `Settled` event; the rest is not. Each carries
+Writes and reads are answered, in their order, by one `Settled` event; the rest is not. Each carries
 its reason where there is one to tell, and the driver logs it.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import Command
@@ -24,6 +25,18 @@ class ReadState:
     """Read the state znode of a partition."""
 
     partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopic:
+    """Read the znode of a topic."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFeatures:
+    """Read /feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,28 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer the question that came with this token."""
+
+    token: int
+    answer: object
+
+
+class Timer(Enum):
+    """What time brings up."""
+
+    LEADER_BALANCE = "leader balance"
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Let `TimerFired` come after this time, in place of an earlier one of this timer."""
+
+    timer: Timer
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Tell the operator; `severe` when something must be looked at."""
 
@@ -72,5 +107,5 @@ class StepDown:
     reason: str
 
 
-Question = Write | ReadState | ReadTree
-Action = Question | Connect | Disconnect | Send | Report | StepDown
+Question = Write | ReadState | ReadTopic | ReadFeatures | ReadTree
+Action = Question | Connect | Disconnect | Send | Answer | SetTimer | Report | StepDown

@@ -9,7 +9,7 @@ partitions that they held.
 from collections.abc import Iterable, Mapping
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller import deletion
+from controller import deletion, replica_moves
 from controller.actions import Action, Connect, Disconnect, Report
 from controller.office import Office, Procedure, batches
 from controller.partitions import settle
@@ -28,7 +28,9 @@ def on_brokers(office: Office, read: Mapping[BrokerId, RegisteredBroker]) -> Pro
     added = {broker: registered for broker, registered in sorted(read.items()) if broker not in known}
     if added:
         yield from welcome(office, added)
-        yield from settle(office, _held(office, added), tell=added.keys(), reason=f"brokers {sorted(added)} came")
+        held = _held(office, added)
+        yield from settle(office, held, tell=added.keys(), reason=f"brokers {sorted(added)} came")
+        yield from replica_moves.on_isr_changed(office, held)
         yield from deletion.on_brokers_added(office, added)
 
 

@@ -1,17 +1,18 @@
-"""The control channel over gRPC, the controller's side: one stream to each broker.
+"""The control plane over gRPC, the calling side: one stream to each broker, and calls to the controller.
 
 Commands leave in the order of `CommandQueue`, one in flight at a time. A command that is not answered, because the
 stream broke or its deadline passed, is sent again on a new stream, unless a later one superseded it; a broker may
 therefore see a command twice, and compares epochs. Each attempt opens a connection of its own, so that the distance
 between attempts is ours (50 to 500 ms) and not that of gRPC's shared state.
 
-The task of a channel belongs to the supervisor and ends when the channel is closed.
+The task of a channel belongs to the supervisor and ends when the channel is closed. Calls to the controller share one
+connection, which is dropped with the first call that fails on it.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, overload
 
 import grpc
 
@@ -19,23 +20,29 @@ from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.tasks import Supervisor
 from controller import control_pb2 as wire
 from controller.channel_messages import command_to_wire, result_from_wire
+from controller.channel_options import OPTIONS
+from controller.channel_server import ControlServer
 from controller.command_queue import CommandQueue
-from controller.commands import AnswerListener, Command
-from controller.control_pb2_grpc import BrokerControlStub
+from controller.commands import (
+    AlterPartition,
+    AlterPartitionResult,
+    AnswerListener,
+    Command,
+    ControlHandler,
+    ControlledShutdown,
+    ControlledShutdownResult,
+)
+from controller.control_pb2_grpc import BrokerControlStub, ControllerRequestsStub
+from controller.control_plane import ControllerRequests, ControllerUnreachable
+from controller.request_messages import (
+    alter_partition_result_from_wire,
+    alter_partition_to_wire,
+    controlled_shutdown_result_from_wire,
+    controlled_shutdown_to_wire,
+)
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-OPTIONS: Final = (
-    # Else two brokers could share a port without either noticing.
-    ("grpc.so_reuseport", 0),
-    # A proxy of the environment has no business between brokers.
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # A connection that failed must not delay the next attempt.
-    ("grpc.use_local_subchannel_pool", 1),
-)
 _FIRST_BACKOFF_MS: Final = 50
 _MAX_BACKOFF_MS: Final = 500
 
@@ -50,6 +57,12 @@ class _Stream(Protocol):
         ...
 
     def cancel(self) -> bool: ...
+
+
+class _Unary(Protocol):
+    """A call with one message each way."""
+
+    async def __call__(self, request: object, /) -> object: ...
 
 
 class StreamEnded(Exception):
@@ -131,12 +144,88 @@ class GrpcChannel:
         await asyncio.sleep(self._backoff_ms / 1000)
 
 
-class GrpcChannels:
-    """Opens channels over gRPC (an `OpenChannel`). `deadline_ms` is `controller.socket.timeout.ms`."""
+class _Line:
+    """A connection for calls to one endpoint; closed when it was left and its last call has ended."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.calls = 0
+        self.is_left = False
+        self._channel = grpc.aio.insecure_channel(endpoint, options=OPTIONS)
+        self._stub = ControllerRequestsStub(self._channel)
+
+    async def ask(
+        self, request: AlterPartition | ControlledShutdown
+    ) -> AlterPartitionResult | ControlledShutdownResult:
+        if isinstance(request, AlterPartition):
+            alter = cast("_Unary", self._stub.AlterPartition)
+            return alter_partition_result_from_wire(
+                cast("wire.AlterPartitionResponse", await alter(alter_partition_to_wire(request)))
+            )
+        shutdown = cast("_Unary", self._stub.ControlledShutdown)
+        return controlled_shutdown_result_from_wire(
+            cast("wire.ControlledShutdownResponse", await shutdown(controlled_shutdown_to_wire(request)))
+        )
+
+    async def leave(self) -> None:
+        """Take no further calls. A close under a call would cancel it, and its caller with it."""
+        self.is_left = True
+        if not self.calls:
+            await self._channel.close()
+
+
+class GrpcControlPlane:
+    """The control plane of one broker over gRPC (a `ControlPlane`). `deadline_ms` is `controller.socket.timeout.ms`."""
 
     def __init__(self, supervisor: Supervisor, *, deadline_ms: int = 30_000) -> None:
         self._supervisor = supervisor
         self._deadline_ms = deadline_ms
+        self._line: _Line | None = None
 
-    def __call__(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> GrpcChannel:
+    def open_channel(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> GrpcChannel:
         return GrpcChannel(broker, endpoint, on_answer, self._supervisor, deadline_ms=self._deadline_ms)
+
+    async def serve(self, handler: ControlHandler, requests: ControllerRequests, host: str, port: int) -> ControlServer:
+        server = ControlServer(handler, requests, host, port, self._supervisor)
+        await server.start()
+        return server
+
+    @overload
+    async def call(self, endpoint: str, request: AlterPartition, *, timeout_ms: int) -> AlterPartitionResult: ...
+
+    @overload
+    async def call(
+        self, endpoint: str, request: ControlledShutdown, *, timeout_ms: int
+    ) -> ControlledShutdownResult: ...
+
+    async def call(
+        self, endpoint: str, request: AlterPartition | ControlledShutdown, *, timeout_ms: int
+    ) -> AlterPartitionResult | ControlledShutdownResult:
+        line = await self._line_to(endpoint)
+        line.calls += 1
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await line.ask(request)
+        except (grpc.aio.AioRpcError, TimeoutError) as error:
+            # gRPC would wait ever longer before it connects again.
+            line.is_left = True
+            reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no answer in time"
+            raise ControllerUnreachable(f"{endpoint}: {reason}") from error
+        finally:
+            line.calls -= 1
+            if line.is_left:
+                await line.leave()
+
+    async def close(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            await line.leave()
+
+    async def _line_to(self, endpoint: str) -> _Line:
+        line = self._line
+        if line is not None and line.endpoint == endpoint and not line.is_left:
+            return line
+        self._line = made = _Line(endpoint)
+        if line is not None and not line.is_left:
+            await line.leave()
+        return made

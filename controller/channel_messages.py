@@ -13,6 +13,8 @@ from controller.commands import (
     LeaderAndIsrPartition,
     LiveBroker,
     LiveLeader,
+    LogEnd,
+    ReportLogEnds,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -51,6 +53,11 @@ def command_to_wire(sequence: int, command: Command) -> wire.Command:
             message.update_metadata.SetInParent()
             message.update_metadata.partitions.extend(map(_metadata_to_wire, command.partitions))
             message.update_metadata.live_brokers.extend(map(_broker_to_wire, command.live_brokers))
+        case ReportLogEnds():
+            message.report_log_ends.SetInParent()
+            message.report_log_ends.partitions.extend(
+                wire.TopicPartition(topic=at.topic, partition=at.partition) for at in command.partitions
+            )
     return message
 
 
@@ -76,6 +83,9 @@ def command_from_wire(message: wire.Command) -> Command | None:
             metadata = list(map(_metadata_from_wire, message.update_metadata.partitions))
             brokers = tuple(map(_broker_from_wire, message.update_metadata.live_brokers))
             return UpdateMetadata(controller_id, controller_epoch, broker_epoch, metadata, brokers)
+        case "report_log_ends":
+            asked = [TopicPartition(at.topic, at.partition) for at in message.report_log_ends.partitions]
+            return ReportLogEnds(controller_id, controller_epoch, broker_epoch, asked)
         case _:
             return None
 
@@ -90,18 +100,30 @@ def result_to_wire(sequence: int, result: CommandResult) -> wire.Answer:
             for at, error in result.partition_errors.items()
             if error is not ErrorCode.NONE
         ],
+        log_ends=[
+            wire.LogEnd(
+                topic=at.topic, partition=at.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
+            )
+            for at, end in result.log_ends.items()
+        ],
     )
 
 
 def result_from_wire(message: wire.Answer) -> CommandResult:
     """The answer; an error code that is not known here counts as UNKNOWN_SERVER_ERROR."""
     errors = {
-        TopicPartition(entry.topic, entry.partition): _error(entry.error_code) for entry in message.partition_errors
+        TopicPartition(entry.topic, entry.partition): error_from_wire(entry.error_code)
+        for entry in message.partition_errors
     }
-    return CommandResult(_error(message.error_code), errors)
+    ends = {
+        TopicPartition(end.topic, end.partition): LogEnd(LeaderEpoch(end.leader_epoch), end.end_offset)
+        for end in message.log_ends
+    }
+    return CommandResult(error_from_wire(message.error_code), errors, ends)
 
 
-def _error(code: int) -> ErrorCode:
+def error_from_wire(code: int) -> ErrorCode:
+    """The error code; one that is not known here counts as UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(code)
     except ValueError:
@@ -186,6 +208,7 @@ def _broker_to_wire(broker: LiveBroker) -> wire.LiveBroker:
         ],
         rack=broker.rack,
         control_endpoint=broker.control_endpoint,
+        broker_epoch=broker.broker_epoch,
     )
 
 
@@ -197,4 +220,5 @@ def _broker_from_wire(broker: wire.LiveBroker) -> LiveBroker:
         ),
         rack=broker.rack if broker.HasField("rack") else None,
         control_endpoint=broker.control_endpoint if broker.HasField("control_endpoint") else None,
+        broker_epoch=BrokerEpoch(broker.broker_epoch),
     )

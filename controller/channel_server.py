@@ -1,8 +1,10 @@
-"""The control channel over gRPC, the broker's side.
+"""The control plane over gRPC, the side that is called: commands of controllers, and requests to this controller.
 
 Several controllers may have streams open, an old one that does not know yet that it was replaced among them; their
 commands reach the handler one at a time, each stream's in its order. Nothing is checked here: the handler compares
 epochs and answers with error codes.
+
+Requests of brokers go to the controller of this broker as they come; it answers, one way or the other.
 
 One task of the supervisor hands the commands to the handler, so that an exception there is fatal for the broker and
 is not answered as if it were the peer's.
@@ -18,12 +20,31 @@ import grpc
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.runtime.tasks import Supervisor
-from controller.channel import OPTIONS
+from controller import control_pb2 as wire
 from controller.channel_messages import command_from_wire, result_to_wire
-from controller.commands import Command, CommandResult, ControlHandler, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.control_pb2 import Answer
-from controller.control_pb2 import Command as CommandMessage
-from controller.control_pb2_grpc import BrokerControlServicer, add_BrokerControlServicer_to_server
+from controller.channel_options import OPTIONS
+from controller.commands import (
+    Command,
+    CommandResult,
+    ControlHandler,
+    LeaderAndIsr,
+    ReportLogEnds,
+    StopReplica,
+    UpdateMetadata,
+)
+from controller.control_pb2_grpc import (
+    BrokerControlServicer,
+    ControllerRequestsServicer,
+    add_BrokerControlServicer_to_server,
+    add_ControllerRequestsServicer_to_server,
+)
+from controller.control_plane import ControllerRequests
+from controller.request_messages import (
+    alter_partition_from_wire,
+    alter_partition_result_to_wire,
+    controlled_shutdown_from_wire,
+    controlled_shutdown_result_to_wire,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +53,13 @@ _Order = tuple[Command, "asyncio.Future[CommandResult]"]
 
 
 class ControlServer:
-    """Hears controllers at `host`:`port`; port 0 takes a free one, which `port` then tells."""
+    """Hears controllers and brokers at `host`:`port`; port 0 takes a free one, which `port` then tells."""
 
-    def __init__(self, handler: ControlHandler, host: str, port: int, supervisor: Supervisor) -> None:
+    def __init__(
+        self, handler: ControlHandler, requests: ControllerRequests, host: str, port: int, supervisor: Supervisor
+    ) -> None:
         self._handler = handler
+        self._requests = requests
         self._host = host
         self._port = port
         self._supervisor = supervisor
@@ -60,7 +84,8 @@ class ControlServer:
             OSError: the address cannot be had.
         """
         server = grpc.aio.server(options=OPTIONS)
-        add_BrokerControlServicer_to_server(_Servicer(self._orders), server)
+        add_BrokerControlServicer_to_server(_Commands(self._orders), server)
+        add_ControllerRequestsServicer_to_server(_Requests(self._requests), server)
         try:
             self._port = server.add_insecure_port(_join(self._host, self._port))
         except RuntimeError as error:
@@ -94,9 +119,11 @@ class ControlServer:
                 return await self._handler.on_stop_replica(command)
             case UpdateMetadata():
                 return await self._handler.on_update_metadata(command)
+            case ReportLogEnds():
+                return await self._handler.on_report_log_ends(command)
 
 
-class _Servicer(BrokerControlServicer):
+class _Commands(BrokerControlServicer):
     """gRPC's entry: one call of `Obey` is one stream."""
 
     def __init__(self, orders: "asyncio.Queue[_Order]") -> None:
@@ -104,9 +131,9 @@ class _Servicer(BrokerControlServicer):
 
     async def Obey(  # noqa: N802 - the name in control.proto
         self,
-        request_iterator: AsyncIterator[CommandMessage],
+        request_iterator: AsyncIterator[wire.Command],
         context: object,  # noqa: ARG002
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[wire.Answer]:
         async for message in request_iterator:
             command = command_from_wire(message)
             if command is None:
@@ -115,6 +142,29 @@ class _Servicer(BrokerControlServicer):
             answer: asyncio.Future[CommandResult] = asyncio.get_running_loop().create_future()
             await self._orders.put((command, answer))
             yield result_to_wire(message.sequence, await answer)
+
+
+class _Requests(ControllerRequestsServicer):
+    """gRPC's entry for what brokers ask of their controller."""
+
+    def __init__(self, requests: ControllerRequests) -> None:
+        self._requests = requests
+
+    async def AlterPartition(  # noqa: N802 - the name in control.proto
+        self,
+        request: wire.AlterPartitionRequest,
+        context: object,  # noqa: ARG002
+    ) -> wire.AlterPartitionResponse:
+        result = await self._requests.alter_partition(alter_partition_from_wire(request))
+        return alter_partition_result_to_wire(result)
+
+    async def ControlledShutdown(  # noqa: N802 - the name in control.proto
+        self,
+        request: wire.ControlledShutdownRequest,
+        context: object,  # noqa: ARG002
+    ) -> wire.ControlledShutdownResponse:
+        result = await self._requests.controlled_shutdown(controlled_shutdown_from_wire(request))
+        return controlled_shutdown_result_to_wire(result)
 
 
 def _join(host: str, port: int) -> str:

@@ -12,13 +12,29 @@ from typing import Final, TypeVar
 
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, TopicPartition
 from controller.commands import Endpoint, LiveBroker
-from controller.events import BrokersRead, ClusterRead, DeletionsRead, TopicNamesRead, TopicZnodeRead
+from controller.events import (
+    BrokersRead,
+    ClusterRead,
+    DeletionsRead,
+    FeaturesRead,
+    PreferredElectionsRead,
+    ReassignmentsRead,
+    TopicNamesRead,
+    TopicZnodeRead,
+)
 from controller.office import batches
 from controller.state import Assignment, RegisteredBroker, StateRead, TopicRead
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ReadForbidden, Znode
-from zk_schema.payloads import BrokerRegistration, PartitionState, TopicAssignment
+from zk_schema.payloads import (
+    BrokerRegistration,
+    FeatureZnode,
+    PartitionState,
+    PreferredReplicaElection,
+    ReassignPartitions,
+    TopicAssignment,
+)
 from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
@@ -61,6 +77,24 @@ class ClusterReader:
     async def deletions(self) -> DeletionsRead:
         return DeletionsRead(tuple(await self._zk.children(paths.DELETE_TOPICS, watch=True) or ()))
 
+    async def reassignments(self) -> ReassignmentsRead | None:
+        """What a tool wrote into /admin/reassign_partitions."""
+        znode = await self._get(paths.REASSIGN_PARTITIONS, watch=True)
+        asked = None if znode is None else _decode(paths.REASSIGN_PARTITIONS, ReassignPartitions.decode, znode)
+        return None if znode is None or asked is None else ReassignmentsRead(asked.partitions, znode.stat.version)
+
+    async def preferred_elections(self) -> PreferredElectionsRead | None:
+        """What a tool wrote into /admin/preferred_replica_election."""
+        znode = await self._get(paths.PREFERRED_REPLICA_ELECTION, watch=True)
+        decode = PreferredReplicaElection.decode
+        asked = None if znode is None else _decode(paths.PREFERRED_REPLICA_ELECTION, decode, znode)
+        return None if znode is None or asked is None else PreferredElectionsRead(asked.partitions, znode.stat.version)
+
+    async def features(self) -> FeaturesRead | None:
+        znode = await self._get(paths.FEATURE)
+        read = None if znode is None else _decode(paths.FEATURE, FeatureZnode.decode, znode)
+        return None if znode is None or read is None else FeaturesRead(read, znode.stat.version)
+
     async def state(self, at: TopicPartition) -> StateRead | None:
         znode = await self._get(paths.partition_state(at.topic, at.partition))
         state = None if znode is None else _decode(str(at), PartitionState.decode, znode)
@@ -95,8 +129,9 @@ class ClusterReader:
             Endpoint(each.listener_name, each.host or "", each.port, each.security_protocol)
             for each in registration.endpoints
         )
-        info = LiveBroker(broker, endpoints, registration.rack, registration.control_endpoint)
-        return RegisteredBroker(info, BrokerEpoch(znode.stat.czxid))
+        epoch = BrokerEpoch(znode.stat.czxid)
+        info = LiveBroker(broker, endpoints, registration.rack, registration.control_endpoint, epoch)
+        return RegisteredBroker(info, epoch)
 
     async def _topic(self, name: str) -> TopicRead | None:
         znode = await self._get(paths.topic(name), watch=True)

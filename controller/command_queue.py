@@ -8,7 +8,8 @@ UpdateMetadata:
 - a StopReplica takes the place of an earlier StopReplica and LeaderAndIsr of that partition; `delete` is inherited;
 - a LeaderAndIsr after a StopReplica leaves it: the old log is removed before the new one is made;
 - an UpdateMetadata joins the one that waits: a broker may know its peers earlier than in the order of sending, never
-  later, since a follower must know the broker of its leader.
+  later, since a follower must know the broker of its leader;
+- a ReportLogEnds joins the one that waits: only the answer to the latest question counts.
 
 All commands of a queue carry the same controller epoch and broker epoch. Commands that were put in are not changed.
 """
@@ -25,6 +26,7 @@ from controller.commands import (
     Command,
     LeaderAndIsr,
     LeaderAndIsrPartition,
+    ReportLogEnds,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -55,15 +57,22 @@ class _Metadata:
     entries: Entries[UpdateMetadataPartition]
 
 
+@dataclass(slots=True, eq=False)
+class _Ask:
+    command: ReportLogEnds
+    entries: Entries[TopicPartition]
+
+
 class CommandQueue:
     """Commands to one registration of a broker, in the order in which they are to be sent."""
 
     def __init__(self, limit: int = MAX_PARTITIONS_PER_COMMAND) -> None:
         self._limit = limit
-        self._order: deque[_Lead | _Stop | _Metadata] = deque()
+        self._order: deque[_Lead | _Stop | _Metadata | _Ask] = deque()
         self._lead_of: dict[TopicPartition, _Lead] = {}
         self._stop_of: dict[TopicPartition, _Stop] = {}
         self._metadata: _Metadata | None = None
+        self._ask: _Ask | None = None
         self._tidy_at = _TIDY_FROM
 
     def __bool__(self) -> bool:
@@ -79,6 +88,8 @@ class CommandQueue:
                 self._put_stop(command)
             case UpdateMetadata():
                 self._put_metadata(command)
+            case ReportLogEnds():
+                self._put_ask(command)
         if len(self._order) > self._tidy_at:
             self._order = deque(waiting for waiting in self._order if waiting.entries or waiting is self._metadata)
             self._tidy_at = max(_TIDY_FROM, 2 * len(self._order))
@@ -102,6 +113,10 @@ class CommandQueue:
                 command = replace(waiting.command, partitions=[waiting.entries.pop(at) for at in keys])
                 if not waiting.entries:
                     self._metadata = None
+            case _Ask():
+                command = replace(waiting.command, partitions=[waiting.entries.pop(at) for at in keys])
+                if not waiting.entries:
+                    self._ask = None
         if not waiting.entries:
             self._order.popleft()
         return command
@@ -120,6 +135,8 @@ class CommandQueue:
                     command = replace(newer.command, partitions=[*command.partitions, *newer.entries.values()])
                 self._metadata = _Metadata(command, _by_partition(command.partitions))
                 self._order.appendleft(self._metadata)
+            case ReportLogEnds():
+                self._put_ask(command)
 
     def _drop_empty(self) -> None:
         # A message of UpdateMetadata without partitions still tells of the live brokers.
@@ -162,6 +179,12 @@ class CommandQueue:
         else:
             self._metadata.command = command
             self._metadata.entries.update(_by_partition(command.partitions))
+
+    def _put_ask(self, command: ReportLogEnds) -> None:
+        if self._ask is None:
+            self._ask = _Ask(command, {})
+            self._order.append(self._ask)
+        self._ask.entries.update(dict(zip(command.partitions, command.partitions, strict=True)))
 
     def _put_back_lead(self, command: LeaderAndIsr) -> None:
         waiting = _Lead(command, {})

@@ -1,21 +1,32 @@
-"""What a controller tells a broker, as plain values: LeaderAndIsr, StopReplica, UpdateMetadata and their results.
+"""What a controller tells a broker and what brokers ask of it, as plain values.
 
-The fields are those that Kafka 2.7 gives its APIs 4, 5 and 6 in their newest versions, so that the same values can
-travel in Kafka's own encoding as well as over gRPC. Every command carries the controller's epoch and the epoch of the
-broker that it is meant for (the czxid of its znode); the receiver compares both (`controller.fencing`) and answers with
-an error code. One message holds at most `MAX_PARTITIONS_PER_COMMAND` partitions; a greater one travels as several.
+LeaderAndIsr, StopReplica, UpdateMetadata, AlterPartition and ControlledShutdown have the fields that Kafka 2.7 gives
+its APIs 4, 5, 6, 56 and 7 in their newest versions, so that the same values can travel in Kafka's own encoding as well
+as over gRPC; ReportLogEnds is ours. Every command carries the controller's epoch and the epoch of the broker that it is
+meant for (the czxid of its znode); the receiver compares both (`controller.fencing`) and answers with an error code.
+One message holds at most `MAX_PARTITIONS_PER_COMMAND` partitions; a greater one travels as several.
 
 Lists of broker ids keep the order of the assignment: the first replica is the preferred leader.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import (
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+)
 
 MAX_PARTITIONS_PER_COMMAND: Final = 2_000
+UNKNOWN_BROKER_EPOCH: Final = BrokerEpoch(-1)
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +41,16 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """A broker that is registered in ZooKeeper. `control_endpoint` is the "host:port" of its control server."""
+    """A broker that is registered in ZooKeeper. `control_endpoint` is the "host:port" of its control server.
+
+    `broker_epoch` is that of its registration, -1 where the controller does not tell.
+    """
 
     broker_id: BrokerId
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     control_endpoint: str | None = None
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +152,24 @@ class UpdateMetadata:
     live_brokers: tuple[LiveBroker, ...]
 
 
-Command = LeaderAndIsr | StopReplica | UpdateMetadata
+@dataclass(slots=True)
+class ReportLogEnds:
+    """Tell where the logs of these replicas end: who is to lead when no replica is known to have every record."""
+
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    partitions: list[TopicPartition]
+
+
+Command = LeaderAndIsr | StopReplica | UpdateMetadata | ReportLogEnds
+
+
+class LogEnd(NamedTuple):
+    """The last leader epoch in a log and the offset after its last record; the greater one has the better log."""
+
+    leader_epoch: LeaderEpoch
+    end_offset: int
 
 
 @dataclass(slots=True)
@@ -146,6 +178,8 @@ class CommandResult:
 
     error_code: ErrorCode = ErrorCode.NONE
     partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    log_ends: dict[TopicPartition, LogEnd] = field(default_factory=dict)
+    """To ReportLogEnds: the replicas that are here and can be read."""
 
     def of(self, topic_partition: TopicPartition) -> ErrorCode:
         """What happened to one partition of the command."""
@@ -165,6 +199,8 @@ class ControlHandler(Protocol):
     async def on_stop_replica(self, command: StopReplica) -> CommandResult: ...
 
     async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult: ...
+
+    async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult: ...
 
 
 AnswerListener = Callable[[Command, CommandResult], None]
@@ -186,3 +222,81 @@ class OpenChannel(Protocol):
     """Opens a channel to the control server at `endpoint`, "host:port"."""
 
     def __call__(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> ControlChannel: ...
+
+
+class Inquiry(Generic[AnswerT]):
+    """What the active controller alone can answer, with an `AnswerT` (`controller.driver.Controller.ask`)."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class AlterPartitionItem:
+    """The in-sync set that a leader wants, made from the state of this leader epoch and version of the znode.
+
+    `joiner_epoch` is the epoch of the broker that joins, as the leader knew it when that broker showed that it has all
+    (KIP-903); -1 when nobody joins or it is not known.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: LeaderEpoch
+    new_isr: tuple[BrokerId, ...]
+    zk_version: int
+    joiner_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class AlterPartitionOutcome:
+    """What stands in ZooKeeper for a partition now.
+
+    With an error only `error_code` has a meaning, but for INVALID_UPDATE_VERSION and INELIGIBLE_REPLICA.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    leader: BrokerId = NO_LEADER
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    isr: tuple[BrokerId, ...] = ()
+    zk_version: int = -1
+
+
+@dataclass(slots=True)
+class AlterPartitionResult:
+    """`error_code` is of the whole request; without one every partition of the request has its outcome."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    partitions: dict[TopicPartition, AlterPartitionOutcome] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AlterPartition(Inquiry[AlterPartitionResult]):
+    """A leader asks for other in-sync sets (API 56, KIP-497). Success leaves the leader epoch as it is.
+
+    Errors of the whole: NOT_CONTROLLER, STALE_BROKER_EPOCH. Of a partition: UNKNOWN_TOPIC_OR_PARTITION,
+    FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, and INELIGIBLE_REPLICA for a member that is not alive
+    or is shutting down (KAFKA-14140; beyond 2.7).
+    """
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: list[AlterPartitionItem]
+
+
+@dataclass(slots=True)
+class ControlledShutdownResult:
+    """`remaining` are the partitions that the broker still leads, and that another replica could lead later."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    remaining: list[TopicPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ControlledShutdown(Inquiry[ControlledShutdownResult]):
+    """A broker is about to stop: move what it leads (API 7). Errors: NOT_CONTROLLER, STALE_BROKER_EPOCH."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch

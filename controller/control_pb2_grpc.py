@@ -95,3 +95,118 @@ class BrokerControl:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class ControllerRequestsStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.AlterPartition = channel.unary_unary(
+                '/barnabas.control.ControllerRequests/AlterPartition',
+                request_serializer=controller_dot_control__pb2.AlterPartitionRequest.SerializeToString,
+                response_deserializer=controller_dot_control__pb2.AlterPartitionResponse.FromString,
+                _registered_method=True)
+        self.ControlledShutdown = channel.unary_unary(
+                '/barnabas.control.ControllerRequests/ControlledShutdown',
+                request_serializer=controller_dot_control__pb2.ControlledShutdownRequest.SerializeToString,
+                response_deserializer=controller_dot_control__pb2.ControlledShutdownResponse.FromString,
+                _registered_method=True)
+
+
+class ControllerRequestsServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def AlterPartition(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ControlledShutdown(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ControllerRequestsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'AlterPartition': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterPartition,
+                    request_deserializer=controller_dot_control__pb2.AlterPartitionRequest.FromString,
+                    response_serializer=controller_dot_control__pb2.AlterPartitionResponse.SerializeToString,
+            ),
+            'ControlledShutdown': grpc.unary_unary_rpc_method_handler(
+                    servicer.ControlledShutdown,
+                    request_deserializer=controller_dot_control__pb2.ControlledShutdownRequest.FromString,
+                    response_serializer=controller_dot_control__pb2.ControlledShutdownResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'barnabas.control.ControllerRequests', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('barnabas.control.ControllerRequests', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class ControllerRequests:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def AlterPartition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.control.ControllerRequests/AlterPartition',
+            controller_dot_control__pb2.AlterPartitionRequest.SerializeToString,
+            controller_dot_control__pb2.AlterPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ControlledShutdown(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.control.ControllerRequests/ControlledShutdown',
+            controller_dot_control__pb2.ControlledShutdownRequest.SerializeToString,
+            controller_dot_control__pb2.ControlledShutdownResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

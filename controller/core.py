@@ -13,22 +13,27 @@ from typing import Final, assert_never
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller import brokers, deletion
-from controller.actions import Action, Report, StepDown
+from controller import brokers, deletion, leader_requests, replica_moves
+from controller.actions import Action, Report, StepDown, Timer
 from controller.commands import CommandResult, LeaderAndIsr, StopReplica
 from controller.events import (
+    Asked,
     BrokersRead,
     ClusterRead,
     CommandAnswered,
     DeletionsRead,
     Event,
+    PreferredElectionsRead,
+    ReassignmentsRead,
     Refused,
     Reply,
     Settled,
     Stimulus,
+    TimerFired,
     TopicNamesRead,
     TopicZnodeRead,
 )
+from controller.inquiries import on_asked
 from controller.office import LeaveOffice, Office, Procedure, Settings, batches
 from controller.partitions import check_state, settle
 from controller.state import ClusterState, StateRead, Term, TopicRead
@@ -98,9 +103,17 @@ class Core:
             case TopicZnodeRead():
                 return on_znode(office, event.name, event.read)
             case DeletionsRead():
-                return deletion.request(office, event.names)
+                return deletion.on_requests(office, event.names)
+            case ReassignmentsRead():
+                return replica_moves.on_znode(office, event)
+            case PreferredElectionsRead():
+                return leader_requests.on_znode(office, event)
+            case TimerFired():
+                return _on_timer(office, event)
             case CommandAnswered():
                 return on_answer(office, event)
+            case Asked():
+                return on_asked(office, event)
             case _:
                 assert_never(event)
 
@@ -116,16 +129,29 @@ def take_over(office: Office, read: ClusterRead) -> Procedure[None]:
     """Learn the cluster, make every broker known to every broker, and bring all partitions to their leadership."""
     yield from brokers.welcome(office, read.brokers)
     yield from _load(office, read.topics, read.states)
-    office.state.deletions.update((name, None) for name in read.deletions if _is_deletable(office, name))
+    now, later = _sort_deletions(office, read.deletions)
+    office.state.deletions.update(now)
+    office.state.postponed_deletions.update(later)
     every = list(office.state.all_partitions())
     yield from settle(office, every, tell=read.brokers.keys(), reason="takeover")
+    yield from replica_moves.resume(office)
     for name in list(office.state.deletions):
         yield from deletion.start(office, name)
-    yield from deletion.request(office, [name for name in read.deletions if not _is_deletable(office, name)])
+    yield from deletion.request(office, read.deletions)
+    yield from leader_requests.start_balance(office)
 
 
-def _is_deletable(office: Office, name: str) -> bool:
-    return office.settings.delete_topic_enable and name in office.state.topics
+def _sort_deletions(office: Office, names: Iterable[str]) -> tuple[dict[str, None], dict[str, None]]:
+    """Those to begin with, and those that wait for a reassignment; the rest is void."""
+    legal = [name for name in names if office.settings.delete_topic_enable and name in office.state.topics]
+    later = {name: None for name in legal if deletion.is_moving(office, name)}
+    return {name: None for name in legal if name not in later}, later
+
+
+def _on_timer(office: Office, event: TimerFired) -> Procedure[None]:
+    match event.timer:
+        case Timer.LEADER_BALANCE:
+            return leader_requests.on_balance(office)
 
 
 def _load(
@@ -164,7 +190,7 @@ def catch_up(office: Office, read: ClusterRead) -> Procedure[None]:
     for name, topic in read.topics.items():
         if state.topics[name].version != topic.version:
             yield from on_znode(office, name, topic)
-    yield from deletion.request(office, read.deletions)
+    yield from deletion.on_requests(office, read.deletions)
     yield from settle(office, moved, tell=state.brokers.keys(), reason="reconnected")
 
 

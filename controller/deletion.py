@@ -7,11 +7,12 @@ ineligible: it stays half deleted and is tried again when such a broker comes (b
 given a leader.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LEADER_EPOCH_DURING_DELETE, BrokerId, TopicPartition
+from controller import legacy_requests
 from controller.actions import Action, ReadTree, Report
 from controller.commands import CommandResult, StopReplica
 from controller.events import Confirmed
@@ -23,14 +24,26 @@ from zk_schema.ops import Delete
 _MAX_ROUNDS: Final = 20
 
 
+def on_requests(office: Office, names: Collection[str]) -> Procedure[None]:
+    """All requests that stand in ZooKeeper; one that waited and is not among them was taken back."""
+    postponed = office.state.postponed_deletions
+    for name in [name for name in postponed if name not in names]:
+        del postponed[name]
+    yield from request(office, names)
+
+
 def request(office: Office, names: Iterable[str]) -> Procedure[None]:
     """Start the deletion of the topics that are asked to be deleted; erase requests that cannot be met."""
     state = office.state
     void: list[str] = []
     for name in names:
-        if name in state.deletions:
+        if name in state.deletions or name in state.postponed_deletions:
             continue
         if name in state.topics and office.settings.delete_topic_enable:
+            if is_moving(office, name):
+                state.postponed_deletions[name] = None
+                yield [Report(f"the deletion of {name} waits for its reassignment")]
+                continue
             state.deletions[name] = None
             yield from start(office, name)
         else:
@@ -47,6 +60,20 @@ def _erase(office: Office, names: Sequence[str]) -> Procedure[None]:
     ]
     # A request that somebody else erased, or that could not be erased now, is looked at again with the next one.
     yield writes
+
+
+def is_moving(office: Office, name: str) -> bool:
+    """Whether a partition of the topic is being reassigned, which its deletion waits for."""
+    moving = office.state.moving
+    return bool(moving) and any(at in moving for at, _ in office.state.partitions_of(name))
+
+
+def on_moved(office: Office, names: Iterable[str]) -> Procedure[None]:
+    """Reassignments of these topics ended: what waited for that begins."""
+    for name in names:
+        if name in office.state.postponed_deletions and not is_moving(office, name):
+            del office.state.postponed_deletions[name]
+            yield from request(office, [name])
 
 
 def start(office: Office, name: str) -> Procedure[None]:
@@ -135,8 +162,10 @@ def _maybe_complete(office: Office, name: str) -> Procedure[None]:
     else:
         yield [Report(f"{name} is not deleted: its znodes keep changing", severe=True)]
         return
+    gone = [at for at, _ in office.state.partitions_of(name)]
     office.state.apply_topic_gone(name)
     yield [Report(f"topic {name} is deleted")]
+    yield from legacy_requests.forget(office, gone)
 
 
 def _removals(office: Office, name: str, *, existing: Sequence[str], roots: Sequence[str]) -> list[Action]:

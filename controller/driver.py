@@ -11,24 +11,63 @@ core says so. Nothing of a term that ended acts on: its task is cancelled and it
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
+from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, ControllerEpoch
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.tasks import Supervisor
-from controller.actions import Action, Connect, Disconnect, ReadState, ReadTree, Report, Send, StepDown, Write
+from controller.actions import (
+    Action,
+    Answer,
+    Connect,
+    Disconnect,
+    ReadFeatures,
+    ReadState,
+    ReadTopic,
+    ReadTree,
+    Report,
+    Send,
+    SetTimer,
+    StepDown,
+    Timer,
+    Write,
+)
 from controller.campaign import NO_CONTROLLER, Campaign
 from controller.cluster_reader import ClusterReader
-from controller.commands import Command, CommandResult, ControlChannel, OpenChannel
+from controller.commands import (
+    AlterPartition,
+    AlterPartitionResult,
+    AnswerT,
+    Command,
+    CommandResult,
+    ControlChannel,
+    ControlledShutdown,
+    ControlledShutdownResult,
+    Inquiry,
+    OpenChannel,
+)
 from controller.core import Core
-from controller.events import CommandAnswered, Confirmed, Refused, Reply, Settled, Stimulus, Unknown, WriteReply
+from controller.events import (
+    Asked,
+    CommandAnswered,
+    Confirmed,
+    Refused,
+    Reply,
+    Settled,
+    Stimulus,
+    TimerFired,
+    Unknown,
+    WriteReply,
+)
 from controller.office import Settings
-from controller.state import Term
+from controller.state import Term, TopicRead
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import OutcomeUnknown, SessionLost, WriteRefused, ZooKeeperError
@@ -36,6 +75,7 @@ from zk_schema.port import ChildrenChanged, DataChanged, Disconnected, Expired, 
 
 log = logging.getLogger(__name__)
 
+MAX_QUESTIONS: Final = 10_000
 _RESIGN_TIMEOUT_MS: Final = 1_000
 _LOGGED_WRITES: Final = 20
 """A batch of more writes is logged as a number; each stands in the log of level DEBUG."""
@@ -49,12 +89,18 @@ class _About(Enum):
     TOPICS = 3
     TOPIC = 4
     DELETIONS = 5
+    REASSIGNMENTS = 6
+    PREFERRED_ELECTIONS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     about: _About
     name: str = ""
+
+
+class NotController(Exception):
+    """This broker is not in office, or left it before it answered; its text names the broker."""
 
 
 class _TermOver(Exception):
@@ -86,6 +132,11 @@ class Driver:
         self._channels: dict[BrokerId, ControlChannel] = {}
         self._marks: dict[_Mark, None] = {_Mark(_About.EVERYTHING): None}
         self._answers: deque[CommandAnswered] = deque()
+        self._asked: deque[Asked] = deque()
+        self._open_questions: dict[int, asyncio.Future[object]] = {}
+        self._tokens = itertools.count(1)
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._fired: dict[Timer, None] = {}
         self._wake = asyncio.Event()
         self._task = supervisor.spawn(self._run(), name=f"controller epoch {term.epoch}")
 
@@ -93,9 +144,37 @@ class Driver:
         """End the term at once."""
         self.is_over = True
         self._task.cancel()
+        self._cancel_timers(*self._timers)
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
+        for answer in self._open_questions.values():
+            if not answer.done():
+                answer.set_exception(NotController(self.term.controller_id))
+        self._open_questions.clear()
+
+    async def ask(self, question: Inquiry[object]) -> object:
+        """Put a question into the queue; it has its turn after what ZooKeeper and the brokers told.
+
+        Raises:
+            NotController: the term ended, or too many questions wait. What was asked may or may not be done.
+        """
+        if self.is_over or len(self._open_questions) >= MAX_QUESTIONS:
+            raise NotController(self.term.controller_id)
+        token = next(self._tokens)
+        answer = self._open_questions[token] = asyncio.get_running_loop().create_future()
+        self._asked.append(Asked(token, question))
+        self._wake.set()
+        try:
+            return await answer
+        finally:
+            self._open_questions.pop(token, None)
+
+    def _answer(self, action: Answer) -> None:
+        # Who asked may have gone.
+        answer = self._open_questions.get(action.token)
+        if answer is not None and not answer.done():
+            answer.set_result(action.answer)
 
     def on_event(self, event: ZooKeeperEvent) -> None:
         """Mark what an event of ZooKeeper is about."""
@@ -109,6 +188,10 @@ class Driver:
                 self._put(_Mark(_About.TOPICS))
             case ChildrenChanged(paths.DELETE_TOPICS):
                 self._put(_Mark(_About.DELETIONS))
+            case DataChanged(paths.REASSIGN_PARTITIONS):
+                self._put(_Mark(_About.REASSIGNMENTS))
+            case DataChanged(paths.PREFERRED_REPLICA_ELECTION):
+                self._put(_Mark(_About.PREFERRED_ELECTIONS))
             case DataChanged(path) if path.startswith(f"{paths.BROKER_IDS}/"):
                 self._put(_Mark(_About.BROKERS))
             case DataChanged(path) if path.startswith(f"{paths.BROKER_TOPICS}/"):
@@ -129,15 +212,21 @@ class Driver:
     async def _run(self) -> None:
         try:
             while True:
-                while not self._marks and not self._answers:
+                while not self._marks and not self._answers and not self._asked and not self._fired:
                     self._wake.clear()
                     await self._wake.wait()
                 if self._marks:
                     mark = next(iter(self._marks))
                     del self._marks[mark]
                     await self._look_at(mark)
-                else:
+                elif self._answers:
                     await self._handle(self._answers.popleft())
+                elif self._asked:
+                    await self._handle(self._asked.popleft())
+                else:
+                    timer = next(iter(self._fired))
+                    del self._fired[timer]
+                    await self._handle(TimerFired(timer))
         except SessionLost:
             self._finish("its ZooKeeper session is lost")
         except _TermOver as reason:
@@ -153,6 +242,8 @@ class Driver:
         match mark.about:
             case _About.EVERYTHING:
                 await self._handle(await reader.everything())
+                self._put(_Mark(_About.REASSIGNMENTS))
+                self._put(_Mark(_About.PREFERRED_ELECTIONS))
             case _About.BROKERS:
                 await self._handle(await reader.brokers())
             case _About.TOPICS:
@@ -166,6 +257,14 @@ class Driver:
                     # The topic may be so new that its creation was not looked at yet.
                     await self._handle(await reader.topics(known=known))
                 await self._handle(deletions)
+            case _About.REASSIGNMENTS:
+                reassignments = await reader.reassignments()
+                if reassignments is not None:
+                    await self._handle(reassignments)
+            case _About.PREFERRED_ELECTIONS:
+                elections = await reader.preferred_elections()
+                if elections is not None:
+                    await self._handle(elections)
 
     async def _handle(self, stimulus: Stimulus) -> None:
         actions = self._core.handle(stimulus, self._clock.monotonic_ms())
@@ -186,10 +285,18 @@ class Driver:
                     questions.append(self._write(action))
                 case ReadState():
                     questions.append(self._reader.state(action.partition))
+                case ReadTopic():
+                    questions.append(self._topic(action.name))
+                case ReadFeatures():
+                    questions.append(self._reader.features())
                 case ReadTree():
                     questions.append(self._reader.tree(action.path))
                 case Connect() | Disconnect() | Send():
                     self._reach(action)
+                case Answer():
+                    self._answer(action)
+                case SetTimer():
+                    self._set_timer(action)
                 case Report():
                     log.log(logging.ERROR if action.severe else logging.INFO, "%s %s", self, action.message)
                 case StepDown():
@@ -200,6 +307,22 @@ class Driver:
             if isinstance(reply, BaseException):
                 raise reply
         return tuple(reply for reply in replies if not isinstance(reply, BaseException))
+
+    async def _topic(self, name: str) -> TopicRead | None:
+        return (await self._reader.topic(name)).read
+
+    def _set_timer(self, action: SetTimer) -> None:
+        def fire() -> None:
+            self._fired[action.timer] = None
+            self._wake.set()
+
+        self._cancel_timers(action.timer)
+        self._timers[action.timer] = asyncio.get_running_loop().call_later(action.delay_ms / 1000, fire)
+
+    def _cancel_timers(self, *timers: Timer) -> None:
+        for timer in timers:
+            if timer in self._timers:
+                self._timers.pop(timer).cancel()
 
     def _reach(self, action: Connect | Disconnect | Send) -> None:
         broker = action.broker
@@ -275,6 +398,30 @@ class Controller:
     def active_controller_id(self) -> BrokerId:
         """Who holds the office as far as this broker knows, -1 while it knows of nobody."""
         return self._active_controller_id
+
+    async def ask(self, question: Inquiry[AnswerT]) -> AnswerT:
+        """The answer of the controller, if this broker is in office.
+
+        Raises:
+            NotController: it is not, or was not until the end; what was asked may or may not be done then.
+        """
+        if self._driver is None:
+            raise NotController(self._broker_id)
+        return cast("AnswerT", await self._driver.ask(cast("Inquiry[object]", question)))
+
+    async def alter_partition(self, request: AlterPartition) -> AlterPartitionResult:
+        """Another broker, or this one, asks as the leader of partitions."""
+        try:
+            return await self.ask(request)
+        except NotController:
+            return AlterPartitionResult(ErrorCode.NOT_CONTROLLER)
+
+    async def controlled_shutdown(self, request: ControlledShutdown) -> ControlledShutdownResult:
+        """A broker wants to stop."""
+        try:
+            return await self.ask(request)
+        except NotController:
+            return ControlledShutdownResult(ErrorCode.NOT_CONTROLLER)
 
     async def start(self) -> None:
         """Stand for election; returns when the office is won or somebody else is known to hold it."""

@@ -49,6 +49,40 @@ def elect(
     return Leadership(leader=leader, leader_epoch=next_epoch, isr=isr, controller_epoch=epoch)
 
 
+def elect_preferred(replicas: Sequence[BrokerId], present: Leadership, epoch: ControllerEpoch) -> Leadership | None:
+    """The first replica leads, which the caller knows to live and to be in sync; None where it leads already."""
+    if present.leader == replicas[0]:
+        return None
+    return Leadership(
+        leader=replicas[0],
+        leader_epoch=LeaderEpoch(present.leader_epoch + 1),
+        isr=present.isr,
+        controller_epoch=epoch,
+    )
+
+
+def elect_for_shutdown(
+    replicas: Sequence[BrokerId],
+    present: Leadership,
+    *,
+    live: Collection[BrokerId],
+    staying: Collection[BrokerId],
+    epoch: ControllerEpoch,
+) -> Leadership | None:
+    """The leadership without the brokers that are about to stop; None when there is nobody else in sync to lead.
+
+    `staying` are the live replicas that are not about to stop.
+    """
+    in_sync = tuple(broker for broker in present.isr if broker in staying)
+    leader = next((broker for broker in replicas if broker in in_sync), NO_LEADER)
+    if present.leader in staying:
+        leader = present.leader
+    if leader == NO_LEADER or (leader, in_sync) == (present.leader, present.isr) or present.leader not in live:
+        return None
+    next_epoch = LeaderEpoch(present.leader_epoch + 1)
+    return Leadership(leader=leader, leader_epoch=next_epoch, isr=in_sync, controller_epoch=epoch)
+
+
 def _last_of(present: Leadership) -> tuple[BrokerId, ...]:
     """Whom to wait for when the whole in-sync set is gone: its leader, which has every record that another has."""
     return (present.leader,) if present.leader in present.isr else present.isr

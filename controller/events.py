@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, TopicPartition
-from controller.commands import Command, CommandResult
+from controller.actions import Timer
+from controller.commands import Command, CommandResult, Inquiry
 from controller.state import RegisteredBroker, StateRead, TopicRead
 from zk_schema.ops import OpResult, WriteRefused
+from zk_schema.payloads import FeatureZnode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,18 @@ class Unknown:
 
 
 WriteReply = Confirmed | Refused | Unknown
-Reply = WriteReply | StateRead | tuple[str, ...] | None
-"""To a `Write` a `WriteReply`, to a `ReadState` a `StateRead` or None, to a `ReadTree` the paths that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesRead:
+    """/feature as read."""
+
+    znode: FeatureZnode
+    version: int
+
+
+Reply = WriteReply | StateRead | TopicRead | FeaturesRead | tuple[str, ...] | None
+"""To a `Write` a `WriteReply`, to a `ReadTree` the paths that exist, to another read what was read or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,29 @@ class DeletionsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class ReassignmentsRead:
+    """/admin/reassign_partitions, which tools write."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRead:
+    """/admin/preferred_replica_election, which tools write."""
+
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The time of a `SetTimer` is over."""
+
+    timer: Timer
+
+
+@dataclass(frozen=True, slots=True)
 class CommandAnswered:
     """A broker's answer to a command that was sent to it under `broker_epoch`."""
 
@@ -94,5 +129,24 @@ class CommandAnswered:
     result: CommandResult
 
 
-Stimulus = ClusterRead | BrokersRead | TopicNamesRead | TopicZnodeRead | DeletionsRead | CommandAnswered
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the controller; an `Answer` with its token answers it."""
+
+    token: int
+    question: Inquiry[object]
+
+
+Stimulus = (
+    ClusterRead
+    | BrokersRead
+    | TopicNamesRead
+    | TopicZnodeRead
+    | DeletionsRead
+    | ReassignmentsRead
+    | PreferredElectionsRead
+    | TimerFired
+    | CommandAnswered
+    | Asked
+)
 Event = Stimulus | Settled

@@ -6,13 +6,9 @@ is of a registration that this broker does not know of yet and is obeyed, as is 
 partitions themselves are compared by the replica that they concern.
 """
 
-from typing import Final
-
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, ControllerEpoch
-from controller.commands import Command
-
-UNKNOWN_BROKER_EPOCH: Final = BrokerEpoch(-1)
+from controller.commands import UNKNOWN_BROKER_EPOCH, Command
 
 
 def decide_fence(

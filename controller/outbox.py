@@ -43,6 +43,7 @@ class Outbox:
         self._forget: list[UpdateMetadataPartition] = []
         self._greet: dict[BrokerId, None] = {}
         self._stop: dict[BrokerId, list[StopReplicaPartition]] = {}
+        self._stop_following: dict[BrokerId, dict[TopicPartition, None]] = {}
 
     def lead(self, at: TopicPartition, brokers: Iterable[BrokerId], *, is_new: bool = False) -> None:
         """LeaderAndIsr of a partition to these of its replicas; `is_new` ones hold no record of it yet."""
@@ -85,11 +86,15 @@ class Outbox:
             StopReplicaPartition(at.topic, at.partition, leader_epoch, delete=True)
         )
 
+    def stop(self, at: TopicPartition, broker: BrokerId) -> None:
+        """StopReplica to one replica, which keeps its log."""
+        self._stop_following.setdefault(broker, {})[at] = None
+
     def flush(self) -> list[Send]:
         """The messages gathered, and none are left."""
         sends = [*self._leader_and_isr(), *self._update_metadata(), *self._stop_replica()]
         self._lead, self._new, self._publish, self._publish_to = {}, set(), {}, {}
-        self._forget, self._greet, self._stop = [], {}, {}
+        self._forget, self._greet, self._stop, self._stop_following = [], {}, {}, {}
         return sends
 
     def _leader_and_isr(self) -> Iterable[Send]:
@@ -185,7 +190,15 @@ class Outbox:
 
     def _stop_replica(self) -> Iterable[Send]:
         term = self._state.term
-        for broker, entries in self._stop.items():
+        for broker in dict.fromkeys((*self._stop, *self._stop_following)):
             registered = self._state.brokers.get(broker)
-            if registered is not None:
+            if registered is None:
+                continue
+            entries = [*self._stop.get(broker, ())]
+            for at in self._stop_following.get(broker, ()):
+                partition = self._state.partition(at)
+                if partition is not None and partition.leadership is not None:
+                    epoch = partition.leadership.leader_epoch
+                    entries.append(StopReplicaPartition(at.topic, at.partition, epoch, delete=False))
+            if entries:
                 yield Send(broker, StopReplica(term.controller_id, term.epoch, registered.epoch, entries))

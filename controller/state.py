@@ -154,6 +154,14 @@ class Topic:
     """Whether the parent of its partitions' znodes is known to be there."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskedMoves:
+    """The entries of /admin/reassign_partitions that are not done, and the version of the znode."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+    version: int
+
+
 @dataclass(slots=True)
 class ClusterState:
     """The controller's copy of the cluster."""
@@ -165,11 +173,17 @@ class ClusterState:
     failed_replicas: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
     """Replicas of live brokers whose log directory is offline; until the broker comes back anew."""
 
+    shutting_down: dict[BrokerId, None] = field(default_factory=dict)
+    """Live brokers that asked for a controlled shutdown; until they are gone or come back anew."""
+
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics asked to be deleted, in the order in which they were asked."""
 
     moving: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions that are being reassigned."""
+
+    asked_moves: "AskedMoves | None" = None
+    """/admin/reassign_partitions as it stands."""
 
     postponed_deletions: dict[str, None] = field(default_factory=dict)
     """Topics asked to be deleted that a reassignment keeps until it is done."""
@@ -191,6 +205,10 @@ class ClusterState:
         """Whether the broker is registered and the replica's directory is not known to be offline."""
         return broker in self.brokers and at not in self.failed_replicas.get(broker, ())
 
+    def is_replica_eligible(self, at: TopicPartition, broker: BrokerId) -> bool:
+        """Whether the replica is live and is going to stay: it may join the in-sync set, and be chosen to lead."""
+        return broker not in self.shutting_down and self.is_replica_live(at, broker)
+
     def live_replicas(self, at: TopicPartition, partition: Partition) -> tuple[BrokerId, ...]:
         """The assigned replicas that could lead or follow now, in the order of the assignment."""
         return tuple(broker for broker in partition.assignment.replicas if self.is_replica_live(at, broker))
@@ -201,6 +219,7 @@ class ClusterState:
     def apply_broker_gone(self, broker: BrokerId) -> None:
         del self.brokers[broker]
         self.failed_replicas.pop(broker, None)
+        self.shutting_down.pop(broker, None)
 
     def apply_replica_failed(self, at: TopicPartition, broker: BrokerId) -> None:
         self.failed_replicas.setdefault(broker, set()).add(at)

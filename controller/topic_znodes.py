@@ -11,13 +11,13 @@ from dataclasses import replace
 from barnabas.protocol.ids import TopicPartition
 from controller import deletion
 from controller.actions import Action, Report
+from controller.assignments import encode
 from controller.events import Confirmed
 from controller.office import Office, Procedure
 from controller.partitions import settle
 from controller.state import Assignment, TopicRead
 from zk_schema import paths
 from zk_schema.ops import Set, Written
-from zk_schema.payloads import TopicAssignment
 
 
 def acceptable(office: Office, name: str, read: TopicRead) -> tuple[TopicRead, list[Action]]:
@@ -61,7 +61,9 @@ def on_names(office: Office, names: frozenset[str], unknown: Mapping[str, TopicR
 def on_znode(office: Office, name: str, read: TopicRead | None) -> Procedure[None]:
     """The znode of a known topic changed: partitions may have been added."""
     topic = office.state.topics.get(name)
-    if topic is None or read is None or topic.version == read.version:
+    if topic is None or read is None:
+        return
+    if (topic.version, topic.partitions.keys()) == (read.version, read.partitions.keys()):
         return
     if name in office.state.deletions:
         yield from _undo_growth(office, name, read)
@@ -70,9 +72,8 @@ def on_znode(office: Office, name: str, read: TopicRead | None) -> Procedure[Non
     yield reports
     for number, partition in topic.partitions.items():
         if number not in accepted.partitions or accepted.partitions[number] != partition.assignment:
-            yield [
-                Report(f"{TopicPartition(name, number)} keeps its replicas: moving them is not supported", severe=True)
-            ]
+            told = f"{TopicPartition(name, number)} keeps its replicas: a reassignment is how they move"
+            yield [Report(told, severe=True)]
     added = office.state.apply_topic(name, accepted)
     if added:
         yield from settle(office, added, tell=(), reason=f"{name} got partitions")
@@ -82,13 +83,7 @@ def _undo_growth(office: Office, name: str, read: TopicRead) -> Procedure[None]:
     """A topic in deletion does not grow any more."""
     topic = office.state.topics[name]
     before = {number: partition.assignment for number, partition in topic.partitions.items()}
-    assignment = TopicAssignment(
-        partitions={number: tuple(each.replicas) for number, each in before.items()},
-        adding_replicas={number: each.adding for number, each in before.items() if each.adding},
-        removing_replicas={number: each.removing for number, each in before.items() if each.removing},
-        topic_id=topic.topic_id,
-    )
-    operation = Set(paths.topic(name), assignment.encode(), read.version)
+    operation = Set(paths.topic(name), encode(replace(read, partitions=before)), read.version)
     replies = yield [office.fenced(operation, reason=f"{name} is being deleted and gets no partitions")]
     for reply in replies:
         if isinstance(reply, Confirmed) and isinstance(reply.results[-1], Written):

@@ -17,7 +17,12 @@ from broker.config_keys.key import (
 
 REPLICATION_KEYS: Final = (
     ConfigKey(
-        "controller.socket.timeout.ms", INT, 30000, MEDIUM, "How long the controller waits for a broker's answer."
+        "controller.socket.timeout.ms",
+        INT,
+        30000,
+        MEDIUM,
+        "How long the controller waits for a broker's answer.",
+        acts=True,
     ),
     ConfigKey(
         "default.replication.factor",

@@ -1,16 +1,12 @@
-"""The control channel over real gRPC on loopback: what a channel promises and a server must do."""
+"""The control plane's channels over real gRPC on loopback: what a channel promises and a server must do."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from barnabas.runtime.tasks import Supervisor
-from controller.channel import GrpcChannel, GrpcChannels
-from controller.channel_server import ControlServer
 from controller.commands import (
     Command,
     CommandResult,
@@ -19,116 +15,20 @@ from controller.commands import (
     LeaderAndIsrPartition,
     LiveBroker,
     LiveLeader,
+    LogEnd,
+    ReportLogEnds,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
     UpdateMetadataPartition,
 )
-
-HEADER = (BrokerId(1), ControllerEpoch(2), BrokerEpoch(2**40))
-ONE, TWO = BrokerId(1), BrokerId(2)
-DEADLINE_S = 10
-
-
-def lead(number: int, *, epoch: int = 0, topic: str = "t") -> LeaderAndIsr:
-    entry = LeaderAndIsrPartition(topic, number, ControllerEpoch(2), ONE, LeaderEpoch(epoch), (ONE,), 0, (ONE,))
-    return LeaderAndIsr(*HEADER, [entry])
-
-
-def tell(count: int = 0) -> UpdateMetadata:
-    entries = [
-        UpdateMetadataPartition("t", each, ControllerEpoch(2), ONE, LeaderEpoch(0), (ONE,), 0, (ONE,))
-        for each in range(count)
-    ]
-    return UpdateMetadata(*HEADER, entries, (LiveBroker(ONE, ()),))
-
-
-def stop(*numbers: int) -> StopReplica:
-    return StopReplica(*HEADER, [StopReplicaPartition("t", each, LeaderEpoch(-2), delete=True) for each in numbers])
-
-
-class Handler:
-    """Remembers commands; can be held, and answers as told."""
-
-    def __init__(self) -> None:
-        self.heard: list[Command] = []
-        self.answer = CommandResult()
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.at_once = 0
-        self.error: Exception | None = None
-
-    async def _hear(self, command: Command) -> CommandResult:
-        self.at_once += 1
-        assert self.at_once == 1, "commands come one at a time"
-        self.heard.append(command)
-        if self.error is not None:
-            raise self.error
-        await self.gate.wait()
-        self.at_once -= 1
-        return self.answer
-
-    async def on_leader_and_isr(self, command: LeaderAndIsr) -> CommandResult:
-        return await self._hear(command)
-
-    async def on_stop_replica(self, command: StopReplica) -> CommandResult:
-        return await self._hear(command)
-
-    async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult:
-        return await self._hear(command)
-
-
-class Line:
-    """A broker's control server and a controller's channel to it."""
-
-    def __init__(self) -> None:
-        self.failures: list[str] = []
-        self.supervisor = Supervisor(lambda name, error: self.failures.append(f"{name}: {error!r}"))
-        self.handler = Handler()
-        self.server = ControlServer(self.handler, "127.0.0.1", 0, self.supervisor)
-        self.answers: list[tuple[Command, CommandResult]] = []
-        self.channels: list[GrpcChannel] = []
-
-    def channel(self, *, deadline_ms: int = 30_000) -> GrpcChannel:
-        def on_answer(command: Command, result: CommandResult) -> None:
-            self.answers.append((command, result))
-
-        channel = GrpcChannels(self.supervisor, deadline_ms=deadline_ms)(TWO, self.server.endpoint, on_answer)
-        self.channels.append(channel)
-        return channel
-
-    async def restart(self) -> None:
-        """The same port, a new server."""
-        await self.server.stop()
-        self.server = ControlServer(self.handler, "127.0.0.1", self.server.port, self.supervisor)
-        await self.server.start()
-
-    async def close(self) -> None:
-        for channel in self.channels:
-            channel.close()
-        await self.server.stop()
-        await self.supervisor.stop()
-
-
-@pytest.fixture
-async def line() -> AsyncIterator[Line]:
-    line = Line()
-    await line.server.start()
-    try:
-        yield line
-    finally:
-        await line.close()
-    assert not line.failures
-
-
-async def until(predicate: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not predicate():  # noqa: ASYNC110 - what is waited for is in gRPC's threads
-            await asyncio.sleep(0.001)
+from tests.support.control_line import HEADER, ONE, TWO, Handler, Line, Requests, lead, over_grpc, stop, tell, until
 
 
 async def test_every_field_of_every_command_arrives(line: Line) -> None:
-    broker = LiveBroker(TWO, (Endpoint("INSIDE", "h", 9, "SSL"), Endpoint("OUT", "::1", 10)), "rack", "h:11")
+    broker = LiveBroker(
+        TWO, (Endpoint("INSIDE", "h", 9, "SSL"), Endpoint("OUT", "::1", 10)), "rack", "h:11", BrokerEpoch(2**40)
+    )
     bare = LiveBroker(ONE, ())
     partition = LeaderAndIsrPartition(
         "t",
@@ -151,6 +51,7 @@ async def test_every_field_of_every_command_arrives(line: Line) -> None:
         UpdateMetadata(*HEADER, [told], (broker, bare)),
         StopReplica(*HEADER, [StopReplicaPartition("t", 0, LeaderEpoch(-2), delete=True)]),
         UpdateMetadata(*HEADER, [], ()),
+        ReportLogEnds(*HEADER, [TopicPartition("t", 1), TopicPartition("ü", 2)]),
     ]
     channel = line.channel()
     for command in commands:
@@ -171,6 +72,19 @@ async def test_the_answer_comes_back_with_its_command(line: Line) -> None:
     assert command == stop(0, 1)
     assert result.error_code is ErrorCode.NONE
     assert result.partition_errors == {TopicPartition("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+async def test_the_ends_of_logs_come_back(line: Line) -> None:
+    ends = {
+        TopicPartition("t", 0): LogEnd(LeaderEpoch(-1), 0),
+        TopicPartition("t", 1): LogEnd(LeaderEpoch(7), 2**40),
+    }
+    line.handler.answer = CommandResult(
+        partition_errors={TopicPartition("t", 2): ErrorCode.KAFKA_STORAGE_ERROR}, log_ends=ends
+    )
+    line.channel().send(ReportLogEnds(*HEADER, [TopicPartition("t", number) for number in range(3)]))
+    await until(lambda: bool(line.answers))
+    assert line.answers[0][1] == line.handler.answer
 
 
 async def test_the_error_of_a_whole_command_comes_back(line: Line) -> None:
@@ -205,6 +119,7 @@ async def test_what_is_superseded_while_the_broker_is_busy_is_not_sent(line: Lin
     line.handler.gate.set()
     await until(lambda: len(line.answers) == 2)
     merged = line.handler.heard[1]
+    assert isinstance(merged, LeaderAndIsr)
     assert [(each.partition, each.leader_epoch) for each in merged.partitions] == [(0, 49), (1, 0)]
 
 
@@ -227,7 +142,7 @@ async def test_a_peer_that_restarts_is_reached_again_within_600_ms(line: Line) -
     channel = line.channel()
     channel.send(lead(0))
     await until(lambda: len(line.answers) == 1)
-    await line.server.stop()
+    await line.listener.stop()
     channel.send(lead(1))
     # Long enough for the pauses between attempts to have grown to their greatest.
     await asyncio.sleep(1.8)
@@ -253,7 +168,7 @@ async def test_a_command_under_way_in_a_restart_is_sent_again(line: Line) -> Non
     channel = line.channel()
     channel.send(lead(0))
     await until(lambda: len(line.handler.heard) == 1)
-    await line.server.stop()
+    await line.listener.stop()
     channel.send(stop(5))
     line.handler.gate.set()
     line.handler.at_once = 0
@@ -264,7 +179,7 @@ async def test_a_command_under_way_in_a_restart_is_sent_again(line: Line) -> Non
 
 async def test_a_command_past_its_deadline_is_sent_again(line: Line) -> None:
     line.handler.gate.clear()
-    line.channel(deadline_ms=200).send(lead(0))
+    line.channel(controller_socket_timeout_ms=200).send(lead(0))
     await until(lambda: len(line.handler.heard) == 1)
     await asyncio.sleep(0.4)
     line.handler.gate.set()
@@ -274,7 +189,7 @@ async def test_a_command_past_its_deadline_is_sent_again(line: Line) -> None:
 
 
 async def test_a_peer_that_is_not_there_yet_is_waited_for(line: Line) -> None:
-    await line.server.stop()
+    await line.listener.stop()
     channel = line.channel()
     channel.send(lead(0))
     await asyncio.sleep(0.2)
@@ -311,24 +226,20 @@ async def test_two_controllers_are_heard_one_command_at_a_time(line: Line) -> No
 
 
 async def test_a_second_server_on_the_port_is_refused(line: Line) -> None:
-    second = ControlServer(Handler(), "127.0.0.1", line.server.port, line.supervisor)
-    try:
-        with pytest.raises(OSError, match=str(line.server.port)):
-            await second.start()
-    finally:
-        await second.stop()
+    with pytest.raises(OSError, match=str(line.port)):
+        await line.plane.serve(Handler(), Requests(), "127.0.0.1", line.port)
 
 
 async def test_a_port_is_chosen_and_told(line: Line) -> None:
-    assert line.server.port > 0
-    assert line.server.endpoint == f"127.0.0.1:{line.server.port}"
+    assert line.port > 0
+    assert line.listener.endpoint == f"127.0.0.1:{line.port}"
 
 
 async def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    line = Line()
-    await line.server.start()
+    line = Line(over_grpc)
+    await line.start()
     try:
         line.channel().send(lead(0))
         await until(lambda: len(line.answers) == 1)
@@ -337,8 +248,8 @@ async def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.Monke
 
 
 async def test_a_mistake_of_the_handler_is_fatal_for_the_broker() -> None:
-    line = Line()
-    await line.server.start()
+    line = Line(over_grpc)
+    await line.start()
     try:
         line.handler.error = ZeroDivisionError("planted")
         line.channel().send(lead(0))

@@ -14,6 +14,8 @@ from controller.commands import (
     CommandResult,
     LeaderAndIsr,
     LeaderAndIsrPartition,
+    LogEnd,
+    ReportLogEnds,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -43,6 +45,7 @@ class Ordered:
             metadata=self.broker.view,
             metrics=self.broker.metrics,
             replicas=self.broker.services.replicas,
+            log_directories=self.broker.services.log_directories,
             topic_configs=TopicConfigs(make_config(), self.zk),
             broker_epoch=lambda: self.epoch,
         )
@@ -67,6 +70,8 @@ class Ordered:
                 return await self.service.on_stop_replica(command)
             case UpdateMetadata():
                 return await self.service.on_update_metadata(command)
+            case ReportLogEnds():
+                return await self.service.on_report_log_ends(command)
 
     def lead(
         self, *numbers: int, topic: str = "t", epoch: int = 0, controller: int = 5, broker: int = 100
@@ -106,6 +111,9 @@ ORDERS: dict[str, Make] = {
     "LeaderAndIsr": lambda ordered, controller, broker: ordered.lead(0, controller=controller, broker=broker),
     "StopReplica": lambda ordered, controller, broker: ordered.stop(7, controller=controller, broker=broker),
     "UpdateMetadata": lambda ordered, controller, broker: ordered.tell(0, controller=controller, broker=broker),
+    "ReportLogEnds": lambda _, controller, broker: ReportLogEnds(
+        CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), [T0]
+    ),
 }
 
 
@@ -256,3 +264,17 @@ async def test_clients_have_their_turn_while_many_partitions_are_made_and_remove
     assert len(ordered.broker.world.replicas.partitions()) == 201
     assert await ordered.obey(ordered.stop(*range(200))) == CommandResult()
     assert len(ordered.broker.world.replicas.partitions()) == 1
+
+
+@virtual_time
+async def test_the_ends_of_logs_are_told_whether_or_not_a_controller_spoke_of_them() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.lead(0, epoch=3))
+    missing = TopicPartition("t", 9)
+    result = await ordered.obey(ReportLogEnds(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [T0, missing]))
+    assert result == CommandResult(log_ends={T0: LogEnd(LeaderEpoch(3), 0), missing: LogEnd(LeaderEpoch(-1), 0)})
+    directory = ordered.broker.services.log_directories.directory_of(T0)
+    assert directory is not None
+    directory.fail(OSError("planted"))
+    result = await ordered.obey(ReportLogEnds(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [T0, missing]))
+    assert result == CommandResult(partition_errors=dict.fromkeys([T0, missing], ErrorCode.KAFKA_STORAGE_ERROR))

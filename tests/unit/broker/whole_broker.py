@@ -17,7 +17,7 @@ from broker.config import BrokerConfig, resolve_broker_config
 from broker.handlers import create_topics
 from broker.serve import Broker, OpenNetwork, Ports, serve
 from broker.services import RequestContext
-from broker.system_ports import open_network
+from broker.system_ports import open_control_plane, open_network
 from replication.partition import Partition
 from zk_schema.memory import MemorySession, MemoryZooKeeper
 
@@ -86,6 +86,7 @@ class BrokerHost:
             random=random.Random(1),
             open_network=self.open_network,
             open_zookeeper=self._open_zookeeper,
+            open_control_plane=open_control_plane,
         )
         return await serve(ports, self.config(**keys))
 

@@ -9,17 +9,19 @@ from barnabas.protocol.ids import LEADER_DURING_DELETE, BrokerEpoch, BrokerId, C
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.tasks import Supervisor
 from controller.commands import (
+    UNKNOWN_BROKER_EPOCH,
     AnswerListener,
     Command,
     CommandResult,
     LeaderAndIsr,
     LiveBroker,
+    ReportLogEnds,
     StopReplica,
     UpdateMetadata,
     UpdateMetadataPartition,
 )
 from controller.driver import Controller
-from controller.fencing import UNKNOWN_BROKER_EPOCH, decide_fence
+from controller.fencing import decide_fence
 from controller.office import Settings
 from controller.topics import creation_ops, deletion_ops, growth_ops
 from zk_schema import paths
@@ -255,7 +257,7 @@ class Cluster:
 
     def check_sent(self, command: Command) -> None:
         """Nobody hears of what does not stand in ZooKeeper."""
-        if not self.checks_sent or isinstance(command, StopReplica):
+        if not self.checks_sent or isinstance(command, StopReplica | ReportLogEnds):
             return
         for entry in command.partitions:
             if entry.leader == LEADER_DURING_DELETE:

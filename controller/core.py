@@ -160,7 +160,7 @@ def _load(
     for names in batches(topics):
         reports: list[Action] = []
         for name in names:
-            accepted, found = acceptable(office, name, topics[name])
+            accepted, found = acceptable(name, topics[name])
             reports += found
             for at in office.state.apply_topic(name, accepted):
                 if at in states:

@@ -20,18 +20,17 @@ from zk_schema import paths
 from zk_schema.ops import Set, Written
 
 
-def acceptable(office: Office, name: str, read: TopicRead) -> tuple[TopicRead, list[Action]]:
+def acceptable(name: str, read: TopicRead) -> tuple[TopicRead, list[Action]]:
     """The partitions that can be brought up; the rest is reported and stays without a leader."""
-    maximum = office.settings.max_replication_factor
     accepted: dict[int, Assignment] = {}
     reports: list[Action] = []
     for number, assignment in read.partitions.items():
         count = len(assignment.replicas)
-        if 1 <= count <= maximum and len(set(assignment.replicas)) == count:
+        if count and len(set(assignment.replicas)) == count:
             accepted[number] = assignment
         else:
             at, replicas = TopicPartition(name, number), list(assignment.replicas)
-            told = f"{at} stays without a leader: replicas {replicas}, but from 1 to {maximum} different ones can act"
+            told = f"{at} stays without a leader: replicas {replicas}, but different ones are needed, and at least one"
             reports.append(Report(told, severe=True))
     return replace(read, partitions=accepted), reports
 
@@ -51,7 +50,7 @@ def on_names(office: Office, names: frozenset[str], unknown: Mapping[str, TopicR
     yield from deletion.request(office, orphans)
     added: list[TopicPartition] = []
     for name, read in sorted(unknown.items()):
-        accepted, reports = acceptable(office, name, read)
+        accepted, reports = acceptable(name, read)
         yield reports
         added += state.apply_topic(name, accepted)
     if added:
@@ -68,7 +67,7 @@ def on_znode(office: Office, name: str, read: TopicRead | None) -> Procedure[Non
     if name in office.state.deletions:
         yield from _undo_growth(office, name, read)
         return
-    accepted, reports = acceptable(office, name, read)
+    accepted, reports = acceptable(name, read)
     yield reports
     for number, partition in topic.partitions.items():
         if number not in accepted.partitions or accepted.partitions[number] != partition.assignment:

@@ -20,9 +20,6 @@ from zk_schema.payloads import EntityConfig, TopicAssignment
 
 Assignment = dict[int, tuple[BrokerId, ...]]
 
-MAX_REPLICATION_FACTOR: Final = 1
-"""Followers do not copy yet: a second replica would be a promise that nothing keeps, so it is refused by name."""
-
 MAX_NAME_LENGTH: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
@@ -82,7 +79,6 @@ def decide_creation(
     default_replication_factor: int,
     random: Dice,
     rack_mode: RackMode = RackMode.ENFORCED,
-    max_replication_factor: int = MAX_REPLICATION_FACTOR,
 ) -> Assignment:
     """The assignment of a topic to be made; -1 stands for the default, an empty `manual` for "you choose".
 
@@ -108,11 +104,10 @@ def decide_creation(
             replication_factor=default_replication_factor if replication_factor == -1 else replication_factor,
             random=random,
             rack_mode=rack_mode,
-            max_replication_factor=max_replication_factor,
         )
     check_topic_name(name)
     check_collision(name, existing)
-    _check_manual_creation(assignment, max_replication_factor)
+    _check_manual_creation(assignment)
     return dict(sorted(assignment.items()))
 
 
@@ -124,7 +119,6 @@ def decide_growth(
     manual: Sequence[Sequence[int]] | None,
     brokers: Collection[PlacementBroker],
     rack_mode: RackMode = RackMode.ENFORCED,
-    max_replication_factor: int = MAX_REPLICATION_FACTOR,
 ) -> Assignment:
     """The replicas of the partitions that bring topic `name` from `present` to `total` partitions, only the new ones.
 
@@ -140,12 +134,10 @@ def decide_growth(
     first_replicas = tuple(present[0])
     factor = len(first_replicas)
     if manual is not None:
-        assignment = _check_manual_growth(
+        return _check_manual_growth(
             manual, first=count, added=total - count, replication_factor=factor, brokers=brokers
         )
-        _check_supported(factor, max_replication_factor)
-        return assignment
-    _check_replication_factor(factor, live=len(brokers), maximum=max_replication_factor)
+    _check_replication_factor(factor, live=len(brokers))
     try:
         return place_more(
             brokers, present=count, added=total - count, first_replicas=first_replicas, rack_mode=rack_mode
@@ -197,11 +189,10 @@ def _place_new(
     replication_factor: int,
     random: Dice,
     rack_mode: RackMode,
-    max_replication_factor: int,
 ) -> Assignment:
     if partitions <= 0:
         raise TopicRefused(ErrorCode.INVALID_PARTITIONS, "The number of partitions must be greater than 0.")
-    _check_replication_factor(replication_factor, live=len(brokers), maximum=max_replication_factor)
+    _check_replication_factor(replication_factor, live=len(brokers))
     try:
         return place(
             brokers, partitions=partitions, replication_factor=replication_factor, random=random, rack_mode=rack_mode
@@ -210,24 +201,17 @@ def _place_new(
         raise _refuse_racks(error) from error
 
 
-def _check_replication_factor(factor: int, *, live: int, maximum: int) -> None:
+def _check_replication_factor(factor: int, *, live: int) -> None:
     if factor <= 0:
         message = "The replication factor must be greater than 0."
     elif factor > live:
         message = f"Replication factor {factor} is larger than the number of live brokers, {live}."
     else:
-        _check_supported(factor, maximum)
         return
     raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
-def _check_supported(factor: int, maximum: int) -> None:
-    if factor > maximum:
-        message = f"Replication factor {factor} is not supported: partitions have at most {maximum} replica."
-        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-
-
-def _check_manual_creation(assignment: Mapping[int, Sequence[BrokerId]], maximum: int) -> None:
+def _check_manual_creation(assignment: Mapping[int, Sequence[BrokerId]]) -> None:
     factors = {len(replicas) for replicas in assignment.values()}
     if len(factors) != 1:
         raise _refuse_assignment("all partitions must have the same number of replicas")
@@ -238,7 +222,6 @@ def _check_manual_creation(assignment: Mapping[int, Sequence[BrokerId]], maximum
         raise _refuse_assignment(f"partitions must be numbered from 0 without gaps, not {sorted(assignment)}")
     if factors == {0}:
         raise _refuse_assignment("a partition must have a replica")
-    _check_supported(max(factors), maximum)
 
 
 def _check_manual_growth(

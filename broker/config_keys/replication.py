@@ -12,7 +12,7 @@ from broker.config_keys.key import (
     STRING,
     ConfigKey,
     at_least,
-    only,
+    one_of,
 )
 
 REPLICATION_KEYS: Final = (
@@ -31,7 +31,6 @@ REPLICATION_KEYS: Final = (
         MEDIUM,
         "Replicas of a topic made without a count.",
         acts=True,
-        served=only(1),
     ),
     ConfigKey(
         "replica.lag.time.max.ms",
@@ -39,6 +38,7 @@ REPLICATION_KEYS: Final = (
         30000,
         HIGH,
         "A follower that has not caught up for this long is out of sync.",
+        acts=True,
     ),
     ConfigKey("replica.socket.timeout.ms", INT, 30000, HIGH, "How long a follower waits for its leader's answer."),
     ConfigKey("replica.socket.receive.buffer.bytes", INT, 65536, HIGH, "SO_RCVBUF of a follower's connection."),
@@ -114,7 +114,16 @@ REPLICATION_KEYS: Final = (
     ),
     ConfigKey("inter.broker.listener.name", STRING, None, MEDIUM, "Name of the listener that brokers use.", acts=True),
     ConfigKey(
-        "replica.selector.class", STRING, None, MEDIUM, "Class that chooses the replica that a consumer reads from."
+        "replica.selector.class",
+        STRING,
+        None,
+        MEDIUM,
+        "Class that chooses the replica that a consumer reads from.",
+        acts=True,
+        served=one_of(
+            "org.apache.kafka.common.replica.LeaderSelector",
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        ),
     ),
 )
 

@@ -122,7 +122,6 @@ def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
         ({"alter_config_policy_class_name": "a.B"}, "alter.config.policy.class.name"),
         ({"zookeeper_ssl_client_enable": "true"}, "zookeeper.ssl.client.enable"),
         ({"config_providers": "file"}, "config.providers"),
-        ({"default_replication_factor": "2"}, "default.replication.factor"),
     ],
 )
 def test_a_value_that_would_not_act_as_written_stops_the_start(given: dict[str, str], key: str) -> None:

@@ -72,6 +72,18 @@ async def test_a_broker_that_is_not_the_controller_says_so(broker: SmallBroker) 
     assert broker.assignment("a") is None
 
 
+async def test_a_topic_without_a_count_gets_the_replicas_that_brokers_are_set_to() -> None:
+    broker = await SmallBroker({"default.replication.factor": "2"}).open()
+    try:
+        broker.brokers = (live_broker(1), live_broker(2), live_broker(3))
+        broker.update()
+        await create(broker, topic(partitions=1, replicas=-1))
+        (replicas,) = (broker.assignment("t") or {}).values()
+        assert len(set(replicas)) == 2
+    finally:
+        await broker.close()
+
+
 async def test_a_topic_is_written_and_answered_once_its_leaders_are_known(broker: SmallBroker) -> None:
     creating = asyncio.create_task(create(broker, topic(partitions=2, retention_ms="5"), timeout_ms=60_000))
     await broker.until(lambda: broker.assignment("t"))
@@ -152,7 +164,6 @@ async def test_an_assignment_by_hand_is_kept(broker: SmallBroker) -> None:
         (manual({0: [1], 1: [1, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (manual({0: [1, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (manual({0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (manual({0: [1, 2]}), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic(retention_ms=None), ErrorCode.INVALID_REQUEST),
         (topic(retention_ms="x"), ErrorCode.INVALID_CONFIG),
         (topic(no_such_key="1"), ErrorCode.INVALID_CONFIG),

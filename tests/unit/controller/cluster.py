@@ -134,7 +134,7 @@ class Cluster:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.zk = MemoryZooKeeper()
-        self.settings = settings or Settings(max_replication_factor=3)
+        self.settings = settings or Settings()
         self.supervisor = Supervisor(self._on_fatal)
         self.brokers: dict[int, FakeBroker] = {}
         self.by_endpoint: dict[str, FakeBroker] = {}

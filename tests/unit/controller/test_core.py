@@ -62,7 +62,7 @@ class Office:
     """A core and what it did; questions are answered as a script says, or well."""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.core = Core(TERM, settings or Settings(max_replication_factor=3))
+        self.core = Core(TERM, settings or Settings())
         self.batches: list[list[Action]] = []
 
     def handle(self, event: Stimulus, *replies: WriteReply | StateRead | None) -> list[Action]:

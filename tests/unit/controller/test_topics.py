@@ -9,7 +9,6 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId
 from controller.placement import PlacementBroker
 from controller.topics import (
-    MAX_REPLICATION_FACTOR,
     TopicRefused,
     check_collision,
     check_topic_name,
@@ -34,7 +33,6 @@ def created(name: str = "t", manual: Mapping[int, Sequence[int]] | None = None, 
         "default_num_partitions": 2,
         "default_replication_factor": 1,
         "random": random.Random(1),
-        "max_replication_factor": 3,
     }
     assignment = decide_creation(name, manual=manual or {}, **(values | given))
     return {number: list(replicas) for number, replicas in assignment.items()}
@@ -116,14 +114,6 @@ def test_a_crooked_assignment_is_refused(manual: dict[int, list[int]]) -> None:
     refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, manual=manual)
 
 
-def test_more_replicas_than_can_act_are_refused_by_name() -> None:
-    assert MAX_REPLICATION_FACTOR == 1
-    limit: dict[str, Any] = {"max_replication_factor": MAX_REPLICATION_FACTOR}
-    refused(ErrorCode.INVALID_REPLICATION_FACTOR, replication_factor=2, names="not supported", **limit)
-    refused(ErrorCode.INVALID_REPLICATION_FACTOR, manual={0: [1, 2]}, names="not supported", **limit)
-    assert created(manual={0: [2]}, **limit) == {0: [2]}
-
-
 def test_a_topic_grows_round_the_brokers() -> None:
     assert grown(5) == {2: [1], 3: [2], 4: [3]}
 
@@ -144,9 +134,7 @@ def test_a_crooked_growth_is_refused(manual: list[list[int]]) -> None:
 
 def test_growth_needs_as_many_brokers_as_replicas() -> None:
     given: dict[str, Any] = {"present": {0: (1, 2)}, "total": 2}
-    refused_growth(ErrorCode.INVALID_REPLICATION_FACTOR, brokers=BROKERS[:1], max_replication_factor=3, **given)
-    refused_growth(ErrorCode.INVALID_REPLICATION_FACTOR, names="not supported", **given)
-    refused_growth(ErrorCode.INVALID_REPLICATION_FACTOR, names="not supported", manual=[[1, 2]], **given)
+    refused_growth(ErrorCode.INVALID_REPLICATION_FACTOR, brokers=BROKERS[:1], **given)
 
 
 def test_mixed_racks_refuse_an_automatic_placement() -> None:

@@ -77,6 +77,9 @@ class BrokerConfig:
     transaction_max_timeout_ms: int
     max_incremental_fetch_session_cache_slots: int
     fetch_max_bytes: int
+    replica_lag_time_max_ms: int
+    replica_selector: str | None
+    last_replica_defence: bool
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
@@ -91,8 +94,8 @@ def parse_properties(data: bytes) -> dict[str, str]:
         raise ConfigError("the properties file", error.escape, "\\u and four hexadecimal digits") from error
 
 
-def resolve_broker_config(given: Mapping[str, str]) -> BrokerConfig:
-    """The configuration that these keys and texts make.
+def resolve_broker_config(given: Mapping[str, str], *, host_name: str = "localhost") -> BrokerConfig:
+    """The configuration that these keys and texts make on a machine of this name.
 
     Raises:
         ConfigError: a required key is missing, or a value cannot be.
@@ -100,7 +103,7 @@ def resolve_broker_config(given: Mapping[str, str]) -> BrokerConfig:
     if "config.providers" in given:
         raise ConfigError("config.providers", given["config.providers"], "nothing in this version of Barnabas")
     values = {key.name: _value(key, given) for key in BROKER_KEYS.values()}
-    config = _build(given, values)
+    config = _build(given, values, host_name)
     _check_together(config, values)
     return config
 
@@ -160,9 +163,9 @@ class _Reader:
         return None if self._values[name] is None else self.text(name)
 
 
-def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue]) -> BrokerConfig:
+def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_name: str) -> BrokerConfig:
     read = _Reader(values)
-    listeners = resolve_listeners(values, given)
+    listeners = resolve_listeners(values, given, host_name=host_name)
     control_host, control_port = resolve_control_listener(read.text_or_none("barnabas.control.listener"), listeners)
     session_timeout_ms = read.number("zookeeper.session.timeout.ms")
     metrics_port = read.number("barnabas.metrics.port")
@@ -207,6 +210,9 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue]) -> Broke
         transaction_max_timeout_ms=read.number("transaction.max.timeout.ms"),
         max_incremental_fetch_session_cache_slots=read.number("max.incremental.fetch.session.cache.slots"),
         fetch_max_bytes=read.number("fetch.max.bytes"),
+        replica_lag_time_max_ms=read.number("replica.lag.time.max.ms"),
+        replica_selector=read.text_or_none("replica.selector.class"),
+        last_replica_defence=read.flag("barnabas.last.replica.defence"),
     )
 
 

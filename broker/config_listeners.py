@@ -1,14 +1,14 @@
 """Where a broker listens and what it tells others of that: `listeners` and the keys around it, resolved.  [P]
 
-A listener is NAME://host:port; names are made upper case as in Kafka. An empty host binds every interface. Without
-`listeners` there is one named PLAINTEXT on `host.name`:`port`; without `advertised.listeners` the advertised host and
-port, else the listeners themselves, are what others are told. Only PLAINTEXT listeners can be served in this version,
+A listener is NAME://host:port; names are made upper case as in Kafka. An empty host binds every interface, and the name
+of the machine is what others are told of it. Without `listeners` there is one named PLAINTEXT on `host.name`:`port`;
+without `advertised.listeners` the advertised host and port, else the listeners themselves, are what others are told. Only PLAINTEXT listeners can be served in this version,
 so one that maps to another protocol is refused.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.config_keys.key import ConfigError, ConfigValue
@@ -59,15 +59,15 @@ class Listeners:
         return f"[{advertised}]:{port}" if ":" in advertised else f"{advertised}:{port}"
 
 
-def resolve_listeners(values: Mapping[str, ConfigValue], given: Mapping[str, str]) -> Listeners:
-    """The listeners of these parsed `values`; `given` are the texts that were set.
+def resolve_listeners(values: Mapping[str, ConfigValue], given: Mapping[str, str], *, host_name: str) -> Listeners:
+    """The listeners of these parsed `values`; `given` are the texts that were set, `host_name` is this machine's.
 
     Raises:
         ConfigError: they contradict each other or cannot be served.
     """
     protocols = _protocol_map(str(values["listener.security.protocol.map"]))
     bound = _bound(values, protocols)
-    advertised = _advertised(values, protocols, bound)
+    advertised = tuple(replace(each, host=each.host or host_name) for each in _advertised(values, protocols, bound))
     bound_names, names = {listener.name for listener in bound}, {listener.name for listener in advertised}
     if not names <= bound_names:
         raise ConfigError(

@@ -12,6 +12,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -97,7 +98,7 @@ def read_config(
         # Who configures a container sees its log, and not the file that it makes up.
         for key in sorted(given):
             log.info("%s=%s (%s)", key, _shown(key, given[key]), origins[key])
-    return resolve_broker_config(given)
+    return resolve_broker_config(given, host_name=socket.getfqdn())
 
 
 def _shown(name: str, text: str) -> str:

@@ -13,8 +13,10 @@ def listeners(**given: str) -> Listeners:
 
 
 def test_without_listeners_there_is_one_on_every_interface() -> None:
-    resolved = listeners()
-    assert resolved.bound == resolved.advertised == (Listener("PLAINTEXT", "", 9092),)
+    resolved = resolve_broker_config({"zookeeper.connect": "z"}, host_name="machine").listeners
+    assert resolved.bound == (Listener("PLAINTEXT", "", 9092),)
+    assert resolved.advertised == (Listener("PLAINTEXT", "machine", 9092),)
+    assert resolved.reachable(":7") == "machine:7"
     assert resolved.inter_broker_name == "PLAINTEXT"
 
 

@@ -123,6 +123,8 @@ def begin(office: Office, wanted: Mapping[TopicPartition, Assignment]) -> Proced
         begun = yield from _begin(office, changes)
         outcomes.update((at, DONE if at in begun or at not in changes else _ABSENT) for at in batch)
     yield from on_isr_changed(office, wanted)
+    # What was cancelled moves no more either.
+    yield from deletion.on_moved(office, dict.fromkeys(at.topic for at in wanted))
     return outcomes
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LEADER_DURING_DELETE, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
@@ -14,6 +14,7 @@ from controller.commands import (
     Command,
     CommandResult,
     LeaderAndIsr,
+    LeaderAndIsrPartition,
     LiveBroker,
     ReportLogEnds,
     StopReplica,
@@ -54,6 +55,7 @@ class FakeBroker:
     controller_epoch: ControllerEpoch = NO_EPOCH
     heard: list[Command] = field(default_factory=list)
     leads: dict[TopicPartition, int] = field(default_factory=dict)
+    roles: dict[TopicPartition, LeaderAndIsrPartition] = field(default_factory=dict)
     logs: set[TopicPartition] = field(default_factory=set)
     told: dict[TopicPartition, UpdateMetadataPartition] = field(default_factory=dict)
     live: tuple[LiveBroker, ...] = ()
@@ -83,13 +85,18 @@ class FakeBroker:
                     else:
                         assert lead.leader in {broker.broker_id for broker in self.live} | {-1}, "leader not known"
                         self.leads[at] = lead.leader_epoch
+                        self.roles[at] = replace(lead)
                         self.logs.add(at)
             case StopReplica():
                 for stop in command.partitions:
                     if self.has_bad_disk:
                         errors[stop.topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
                         continue
+                    if 0 <= stop.leader_epoch <= self.leads.get(stop.topic_partition, -1):
+                        errors[stop.topic_partition] = ErrorCode.FENCED_LEADER_EPOCH
+                        continue
                     self.leads.pop(stop.topic_partition, None)
+                    self.roles.pop(stop.topic_partition, None)
                     if stop.delete:
                         self.logs.discard(stop.topic_partition)
         return CommandResult(partition_errors=errors)

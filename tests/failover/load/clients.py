@@ -124,11 +124,15 @@ class Follower:
         assert not self.complaints, self.complaints
 
     def mark(self, partitions: Sequence[TopicPartition], at_us: int | None = None) -> Mark:
-        """Watch these partitions from now on."""
-        self.look()
+        """Watch these partitions from now on, or from a moment that came after the last look."""
+        if at_us is None:
+            self.look()
         made = Mark(now_us() if at_us is None else at_us, frozenset(partitions))
         self._marks.append(made)
         return made
+
+    def forget(self, mark: Mark) -> None:
+        self._marks.remove(mark)
 
     def await_acknowledged(self, more: int, *, seconds: float) -> None:
         """Return when so many more records were acknowledged."""
@@ -145,7 +149,6 @@ class Follower:
             missing = sorted(mark.partitions - mark.resumed_ms.keys())
             assert time.monotonic() < deadline, f"nothing acknowledged for {seconds} s: {missing}"
             self.watch(0.05)
-        self._marks.remove(mark)
 
     def watch(self, seconds: float) -> None:
         """Look on for so long."""

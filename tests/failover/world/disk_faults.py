@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+from tests.failover.load.history_file import now_us
 from tests.failover.world.broker_node import BrokerNode
 from tests.failover.world.disks import Ext4Image, SmallMemory, free_bytes
 from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault, Role, Scene, prove_serves
@@ -26,8 +27,11 @@ class FillDisk(BrokerFault):
         assert isinstance(self.broker.disk, SmallMemory)
         self._epoch = scene.world.view.broker_epoch(self.broker.id)
         self._ballast = Path(self.broker.disk.path, _BALLAST)
-        with self._ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free_bytes(self.broker.disk.path) // _PAGE * _PAGE)
+        with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
+            # The broker takes room as well: go on until nothing is left.
+            while True:
+                file.write(bytes(_PAGE * (64 if free_bytes(self.broker.disk.path) > _PAGE * 64 else 1)))
+        self.moment_us = now_us()
 
     def prove_acted(self, scene: Scene) -> str:
         said = "the log directory is offline for good"
@@ -73,6 +77,7 @@ class CutPower(Fault):
 
     def start(self, scene: Scene) -> None:
         self._epochs = {broker.id: scene.world.view.broker_epoch(broker.id) for broker in self._hit}
+        self.moment_us = now_us()
         # Stopped first: the power of a machine ends for its disk and its processors at one moment.
         for broker in self._hit:
             broker.pause()
@@ -126,6 +131,7 @@ class SlowDisk(BrokerFault):
         disk = self.broker.disk
         assert isinstance(disk, Ext4Image)
         self._quick = _sync_seconds(disk.path, self._rate)
+        self.moment_us = now_us()
         self._slowed.enter_context(disk.slowed(bytes_a_second=self._rate, pids=[self.broker.process.pid, os.getpid()]))
 
     def prove_acted(self, scene: Scene) -> str:

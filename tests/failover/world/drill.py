@@ -104,6 +104,7 @@ class Drill:
         self.follower = Follower(self._clients)
         mark = self.follower.mark(self._partitions())
         self.follower.await_resumed(mark, seconds=_RESUME_SECONDS)
+        self.follower.forget(mark)
         self._began = time.monotonic()
         self._acknowledged_before = self.follower.acknowledged
 
@@ -119,14 +120,13 @@ class Drill:
         led = [where for broker in hit for where in self.world.view.led_by(broker.id, self.topics)]
         began, acknowledged = time.monotonic(), self.follower.acknowledged
         outcome = Outcome(fault.name, hit[0].id if len(hit) == 1 else None, len(led))
-        at_us = now_us()
-        mark = self.follower.mark(led, at_us)
         fault.start(self.scene)
         try:
+            mark = self.follower.mark(led, fault.moment_us)
             outcome.acted = fault.prove_acted(self.scene)
             if fault.fails_over and self.replicas > 1:
                 self.follower.await_resumed(mark, seconds=_RESUME_SECONDS)
-            left = fault.hold_seconds - (now_us() - at_us) / 1e6
+            left = fault.hold_seconds - (now_us() - fault.moment_us) / 1e6
             if left > 0:
                 self.watch(left)
         finally:
@@ -167,6 +167,7 @@ class Drill:
         self.world.await_members()
         if not mark.has_resumed:
             self.follower.await_resumed(mark, seconds=_RESUME_SECONDS)
+        self.follower.forget(mark)
         outcome.pending = mark.pending_count
         outcome.resumed_ms = mark.slowest_ms if mark.partitions else None
         outcome.isr_seconds = round(self.world.view.await_full_isr(self.topics, self.replicas, seconds=ISR_SECONDS), 2)

@@ -64,7 +64,7 @@ class Scene:
 
 
 class Fault(ABC):
-    """One injection. `target` is known from `start` on, where there is a single one."""
+    """One injection. `target` is known from `aim` on, where there is a single one."""
 
     needs_network: ClassVar[bool] = False
     needs_disk: ClassVar[str | None] = None
@@ -73,6 +73,7 @@ class Fault(ABC):
     # How long the fault is left alone after it acted, at least.
     hold_seconds: float = 0.0
     target: BrokerNode | None = None
+    moment_us: int = 0
 
     @property
     @abstractmethod
@@ -85,7 +86,7 @@ class Fault(ABC):
 
     @abstractmethod
     def start(self, scene: Scene) -> None:
-        """Inject it."""
+        """Inject it; notes `moment_us`, from which on its effect counts."""
 
     @abstractmethod
     def prove_acted(self, scene: Scene) -> str:

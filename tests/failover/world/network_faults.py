@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from tests.failover.load.history_file import now_us
 from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Role, Scene, prove_serves
 from tests.failover.world.network import Cut, Host, both_ways
 
@@ -47,6 +48,7 @@ class Isolate(BrokerFault):
         source, target, port = self._probe(scene)
         assert scene.world.network.can_connect(source, target, port)
         scene.world.network.cut(self._cuts)
+        self.moment_us = now_us()
 
     def prove_acted(self, scene: Scene) -> str:
         network = scene.world.network

@@ -2,6 +2,7 @@
 
 import signal
 
+from tests.failover.load.history_file import now_us
 from tests.failover.world.broker_node import BrokerNode
 from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault, Role, Scene, answers, prove_serves
 
@@ -20,6 +21,7 @@ class Kill(BrokerFault):
     def start(self, scene: Scene) -> None:
         self._epoch = scene.world.view.broker_epoch(self.broker.id)
         self._pid = self.broker.process.pid
+        self.moment_us = now_us()
         self.broker.kill()
 
     def prove_acted(self, scene: Scene) -> str:
@@ -49,6 +51,7 @@ class Terminate(Kill):
     def start(self, scene: Scene) -> None:
         self._epoch = scene.world.view.broker_epoch(self.broker.id)
         self._pid = self.broker.process.pid
+        self.moment_us = now_us()
         self.broker.process.send_signal(signal.SIGTERM)
 
     def prove_acted(self, scene: Scene) -> str:
@@ -71,6 +74,7 @@ class Pause(BrokerFault):
         return f"SIGSTOP of the {self.role} for {self.hold_seconds:g} s"
 
     def start(self, scene: Scene) -> None:
+        self.moment_us = now_us()
         self.broker.pause()
 
     def prove_acted(self, scene: Scene) -> str:
@@ -95,6 +99,7 @@ class KillAll(Fault):
         return list(scene.world.brokers.values())
 
     def start(self, scene: Scene) -> None:
+        self.moment_us = now_us()
         for broker in scene.world.brokers.values():
             broker.process.send_signal(signal.SIGKILL)
         for broker in scene.world.brokers.values():
@@ -125,6 +130,7 @@ class ExpireSession(BrokerFault):
     def start(self, scene: Scene) -> None:
         self._sessions = self.broker.session_count()
         self._epoch = scene.world.view.broker_epoch(self.broker.id)
+        self.moment_us = now_us()
         scene.world.zookeepers.end_session(self.broker.session_id)
 
     def prove_acted(self, scene: Scene) -> str:
@@ -153,6 +159,7 @@ class KillZooKeeperLeader(Fault):
 
     def start(self, scene: Scene) -> None:
         self._killed = scene.world.zookeepers.await_leader()
+        self.moment_us = now_us()
         scene.world.zookeepers.members[self._killed].kill()
 
     def prove_acted(self, scene: Scene) -> str:
@@ -181,6 +188,7 @@ class LoseZooKeeperQuorum(Fault):
     def start(self, scene: Scene) -> None:
         members = scene.world.zookeepers.members
         self._killed = sorted(members)[:2]
+        self.moment_us = now_us()
         for server_id in self._killed:
             members[server_id].kill()
 

@@ -121,8 +121,10 @@ class FollowerSession:
             self._epoch = _INITIAL_EPOCH
         elif session_id == NO_SESSION:
             self._session_id, self._epoch = NO_SESSION, _INITIAL_EPOCH
-        elif self._epoch == _INITIAL_EPOCH or session_id != self._session_id:
+        elif self._epoch == _INITIAL_EPOCH:
             self._session_id, self._epoch = session_id, 1
+        elif session_id != self._session_id:
+            self._epoch = _INITIAL_EPOCH
         else:
             self._epoch = 1 if self._epoch == _MAX_INT32 else self._epoch + 1
 

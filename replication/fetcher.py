@@ -1,0 +1,466 @@
+"""Fetches the partitions that this broker follows from one leader, over one connection: one task for each such pair.
+
+A round asks where the epochs of new partitions end and cuts their logs (`replication.follower`), then sends one Fetch
+of the session (`replication.fetch_session`) and applies its answer partition by partition, letting the loop turn every
+2 ms or 1 MiB. What has to wait for a disk (a slow directory, a cut, `flush.messages=1`) goes on in a task of its own
+while the partition is left out of the session, so the others do not wait; the bytes that such tasks hold are bounded.
+
+A partition that fails is delayed or stopped by itself; only a connection that fails holds up all of them. Everything
+that is done to a log names the leader epoch under which it was asked, and is refused when that is over.
+
+Idle, a round is one empty request for replica.fetch.wait.max.ms, whatever the number of partitions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from barnabas.client.connection import Connection
+from barnabas.client.errors import ClientError, ConnectionFailed, KafkaError, error_code
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
+from barnabas.protocol.messages import fetch
+from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchRequest, FetchResponse
+from barnabas.storage.append import AppendRejected
+from barnabas.storage.index import CorruptIndex
+from barnabas.storage.scan import CorruptSegment
+from barnabas.storage.truncation import is_cut_by
+from replication.acknowledgements import PartitionRefused
+from replication.fetch_session import FollowerSession, Position
+from replication.fetcher_ports import FetcherPorts, FetcherSettings
+from replication.followed import Followed
+from replication.follower import (
+    AskAgain,
+    FetchFrom,
+    OnFetchError,
+    Phase,
+    TruncateTo,
+    decide_on_fetch_error,
+    decide_restart,
+    decide_truncation,
+    epoch_to_ask,
+)
+from replication.leader_questions import EARLIEST, LATEST, ask_epoch_ends, ask_offsets
+from replication.replica import Replica
+
+log = logging.getLogger(__name__)
+
+_NEWEST_FETCH_VERSION: Final = 12
+_TURN_US: Final = 2_000
+_TURN_BYTES: Final = 1024 * 1024
+_ASKED_AT_ONCE: Final = 1_000
+_LEAST_DELAY_MS: Final = 50
+"""The first delay after an error; each further one is twice as long, up to replica.fetch.backoff.ms."""
+_SOON_MS: Final = 10
+"""How long others are waited for where a partition is busy, and how long a fetch is parked then."""
+_SESSION_ERRORS: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
+
+
+class Fetcher:
+    """See the module. `run` is its task."""
+
+    def __init__(self, leader_id: BrokerId, index: int, settings: FetcherSettings, ports: FetcherPorts) -> None:
+        self.leader_id = leader_id
+        self._name = f"broker-{settings.replica_id}-fetcher-{index}"
+        self._settings = settings
+        self._ports = ports
+        self._now_ms = ports.clock.monotonic_ms
+        self._connection: Connection | None = None
+        self._failures = 0
+        self._session = FollowerSession()
+        self._partitions: dict[TopicPartition, Followed] = {}
+        self._truncating: dict[TopicPartition, Followed] = {}
+        self._delayed: dict[TopicPartition, Followed] = {}
+        self._busy: dict[asyncio.Task[None], None] = {}
+        self._busy_bytes = 0
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def follow(self, replica: Replica) -> None:
+        """Follow a partition in its replica's present leader epoch, from truncation on."""
+        self.unfollow(replica.topic_partition)
+        followed = self._partitions[replica.topic_partition] = Followed(replica)
+        self._resume(followed)
+        self._wake.set()
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Fetch the partition no more. What is being done to its log ends by itself, under its epoch."""
+        if self._partitions.pop(topic_partition, None) is not None:
+            self._truncating.pop(topic_partition, None)
+            self._delayed.pop(topic_partition, None)
+            self._session.leave_out(topic_partition)
+
+    @property
+    def max_lag(self) -> int:
+        return max((followed.lag or 0 for followed in self._partitions.values()), default=0)
+
+    @property
+    def stopped_partitions(self) -> int:
+        return sum(followed.phase is Phase.STOPPED for followed in self._partitions.values())
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        try:
+            while True:
+                await self._wait_for_something_to_ask()
+                try:
+                    await self._round()
+                except ClientError as error:
+                    self._lose_connection(error)
+                    await asyncio.sleep(self._backoff_ms(self._failures) / 1000)
+        finally:
+            if self._connection is not None:
+                self._connection.close("the fetcher stops")
+
+    # Rounds.
+
+    async def _wait_for_something_to_ask(self) -> None:
+        self._resume_delayed()
+        while not self._truncating and not len(self._session):
+            self._wake.clear()
+            due_ms = min((followed.delayed_until_ms for followed in self._delayed.values()), default=None)
+            try:
+                async with asyncio.timeout(None if due_ms is None else max(0, due_ms - self._now_ms()) / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._resume_delayed()
+
+    async def _round(self) -> None:
+        connection = await self._connected()
+        if self._truncating:
+            await self._truncate(connection)
+        if len(self._session) and not self._truncating:
+            await self._fetch(connection)
+
+    async def _connected(self) -> Connection:
+        address = self._ports.endpoint_of(self.leader_id)
+        connection = self._connection
+        if connection is not None and connection.is_open and connection.address == address:
+            return connection
+        if connection is not None:
+            connection.close("the leader is elsewhere")
+            self._connection = None
+            self._session.on_failure()
+        if address is None:
+            raise ConnectionFailed(f"broker {self.leader_id} is not known to live")
+        self._connection = connection = await self._ports.connect(address, self._name)
+        log.info("%s: connected to broker %d at %s", self._name, self.leader_id, address)
+        self._failures = 0
+        return connection
+
+    def _lose_connection(self, error: ClientError) -> None:
+        if not self._failures:
+            log.warning("%s: cannot fetch from broker %d: %s", self._name, self.leader_id, error)
+        self._failures += 1
+        self._session.on_failure()
+        if self._connection is not None:
+            self._connection.close("a request failed")
+            self._connection = None
+
+    def _backoff_ms(self, failures: int) -> int:
+        """Of the n-th failure in a row."""
+        return min(_LEAST_DELAY_MS << min(failures - 1, 16), self._settings.backoff_ms)
+
+    # What is next for a partition.
+
+    def _is_current(self, followed: Followed) -> bool:
+        return self._partitions.get(followed.topic_partition) is followed
+
+    def _resume(self, followed: Followed) -> None:
+        """Let the next round ask what the partition needs."""
+        if not self._is_current(followed) or followed.is_busy:
+            return
+        topic_partition = followed.topic_partition
+        if followed.phase is Phase.TRUNCATING:
+            self._truncating[topic_partition] = followed
+        elif followed.phase is Phase.FETCHING:
+            log_ = followed.replica.log
+            position = Position(log_.log_end_offset, log_.log_start_offset, followed.leader_epoch)
+            self._session.want(topic_partition, position)
+
+    def _set_aside(self, followed: Followed) -> None:
+        """Let no round ask for the partition."""
+        self._truncating.pop(followed.topic_partition, None)
+        self._session.leave_out(followed.topic_partition)
+
+    def _delay(self, followed: Followed, delay_ms: int) -> None:
+        if self._is_current(followed):
+            self._set_aside(followed)
+            followed.delay(self._now_ms() + delay_ms)
+            self._delayed[followed.topic_partition] = followed
+
+    def _resume_delayed(self) -> None:
+        if self._delayed:
+            now_ms = self._now_ms()
+            for followed in [each for each in self._delayed.values() if each.delayed_until_ms <= now_ms]:
+                del self._delayed[followed.topic_partition]
+                self._resume(followed)
+
+    def _stop(self, followed: Followed, why: str) -> None:
+        if self._is_current(followed):
+            self._set_aside(followed)
+            followed.phase = Phase.STOPPED
+            log.warning(
+                "%s: not fetched any more in epoch %d: %s", followed.topic_partition, followed.leader_epoch, why
+            )
+
+    def _on_error(
+        self, followed: Followed, error: ErrorCode, asked_epoch: LeaderEpoch, *, may_find_range: bool = False
+    ) -> bool:
+        """Do what an error of the leader means; whether its range is to be found."""
+        match decide_on_fetch_error(
+            error, asked_epoch=asked_epoch, leader_epoch=followed.leader_epoch, may_find_range=may_find_range
+        ):
+            case OnFetchError.FIND_RANGE:
+                return True
+            case OnFetchError.WAIT_FOR_EPOCH:
+                self._stop(followed, error.name)
+            case OnFetchError.DELAY:
+                followed.failures += 1
+                if followed.failures == 1:
+                    log.info("%s: broker %d answers %s", followed.topic_partition, self.leader_id, error.name)
+                self._delay(followed, self._backoff_ms(followed.failures))
+        return False
+
+    async def _guarded(self, followed: Followed, work: Coroutine[Any, Any, None]) -> None:
+        """Do something to a partition's log; what goes wrong there stays there."""
+        try:
+            await work
+        except PartitionRefused as refused:
+            if refused.error is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._stop(followed, "its log directory is offline")
+            elif self._is_current(followed):
+                # The role has changed, and whoever changed it says so next.
+                self._set_aside(followed)
+        except AppendRejected as error:
+            followed.failures += 1
+            log.error("%s: what broker %d sent cannot be appended: %s", followed.topic_partition, self.leader_id, error)
+            self._delay(followed, self._backoff_ms(followed.failures))
+        except (CorruptSegment, CorruptIndex) as error:
+            self._stop(followed, f"its log cannot be read: {error}")
+        else:
+            followed.failures = 0
+            self._resume(followed)
+
+    def _start(self, followed: Followed, work: Coroutine[Any, Any, None], held_bytes: int = 0) -> None:
+        """As `_guarded`, while the others go on."""
+        followed.is_busy = True
+        self._set_aside(followed)
+        self._busy_bytes += held_bytes
+        task = self._ports.spawn(self._carry_out(followed, work, held_bytes), name=f"fetch {followed.topic_partition}")
+        self._busy[task] = None
+        task.add_done_callback(lambda done: self._busy.pop(done, None))
+
+    async def _carry_out(self, followed: Followed, work: Coroutine[Any, Any, None], held_bytes: int) -> None:
+        try:
+            await self._guarded(followed, work)
+        finally:
+            self._busy_bytes -= held_bytes
+            followed.is_busy = False
+        if followed.delayed_until_ms <= self._now_ms():
+            self._resume(followed)
+        self._wake.set()
+
+    # Truncation.
+
+    async def _truncate(self, connection: Connection) -> None:
+        """Ask where the epochs of new partitions end, and cut their logs."""
+        asked: dict[TopicPartition, tuple[Followed, int]] = {}
+        for topic_partition, followed in list(self._truncating.items())[:_ASKED_AT_ONCE]:
+            log_ = followed.replica.log
+            epoch = epoch_to_ask(log_.leader_epochs)
+            if epoch is None:
+                self._cut(followed, TruncateTo(log_.high_watermark))
+            else:
+                asked[topic_partition] = followed, epoch
+        if not asked:
+            return
+        unanswered = dict(asked)
+        answers = await ask_epoch_ends(
+            connection,
+            {at: (followed.leader_epoch, epoch) for at, (followed, epoch) in asked.items()},
+            replica_id=self._settings.replica_id,
+            timeout_ms=self._settings.socket_timeout_ms,
+        )
+        for topic_partition, answer in answers:
+            if topic_partition not in unanswered:
+                continue
+            followed, _ = unanswered.pop(topic_partition)
+            if self._truncating.get(topic_partition) is not followed:
+                continue
+            if answer.error is not ErrorCode.NONE:
+                self._on_error(followed, answer.error, followed.leader_epoch)
+                continue
+            log_ = followed.replica.log
+            step = decide_truncation(
+                log_.leader_epochs,
+                log_end_offset=log_.log_end_offset,
+                high_watermark=log_.high_watermark,
+                answer=answer.end,
+            )
+            self._cut(followed, step)
+        for followed, _ in unanswered.values():
+            self._on_error(followed, ErrorCode.UNKNOWN_SERVER_ERROR, followed.leader_epoch)
+
+    def _cut(self, followed: Followed, step: TruncateTo | AskAgain) -> None:
+        if is_cut_by(followed.replica.log, step.offset):
+            self._start(followed, self._cut_log(followed, step))
+        else:
+            assert isinstance(step, TruncateTo), "a question that is asked again cuts at least an epoch"
+            self._agree(followed)
+
+    async def _cut_log(self, followed: Followed, step: TruncateTo | AskAgain) -> None:
+        await followed.put(step)
+        if isinstance(step, TruncateTo):
+            self._agree(followed)
+
+    def _agree(self, followed: Followed) -> None:
+        """The log holds nothing that the leader's does not: fetch."""
+        followed.phase = Phase.FETCHING
+        followed.failures = 0
+        self._truncating.pop(followed.topic_partition, None)
+        self._resume(followed)
+
+    # Fetching.
+
+    async def _fetch(self, connection: Connection) -> None:
+        settings, session = self._settings, self._session
+        round_ = session.next_round()
+        request = FetchRequest(
+            replica_id=settings.replica_id,
+            max_wait_ms=self._parked_ms(),
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=round_.session_id,
+            session_epoch=round_.session_epoch,
+            topics=round_.topics(settings.partition_max_bytes),
+            forgotten_topics_data=round_.forgotten_topics(),
+        )
+        response: FetchResponse = await connection.request(
+            fetch.API, request, timeout_ms=settings.socket_timeout_ms, most=_NEWEST_FETCH_VERSION
+        )
+        self._ports.count.requests += 1
+        error = error_code(response.error_code)
+        session.on_answer(error, response.session_id)
+        if error is ErrorCode.NONE:
+            await self._apply(connection, response)
+        elif error not in _SESSION_ERRORS:
+            raise KafkaError(error, context=f"broker {self.leader_id} answers a fetch")
+
+    def _parked_ms(self) -> int:
+        """How long the leader may wait for records."""
+        if self._busy:
+            return min(_SOON_MS, self._settings.wait_max_ms)
+        if self._delayed:
+            due_ms = min(followed.delayed_until_ms for followed in self._delayed.values())
+            return min(max(due_ms - self._now_ms(), _SOON_MS), self._settings.wait_max_ms)
+        return self._settings.wait_max_ms
+
+    async def _apply(self, connection: Connection, response: FetchResponse) -> None:
+        """Apply the answer, partition by partition."""
+        session, clock = self._session, self._ports.clock
+        out_of_range: list[Followed] = []
+        has_appended = False
+        turn_bytes, turn_ends_us = 0, clock.monotonic_us() + _TURN_US
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                topic_partition = TopicPartition(topic.topic, answer.partition)
+                followed = self._partitions.get(topic_partition)
+                asked = session.asked(topic_partition)
+                if followed is None or asked is None or session.wanted(topic_partition) != asked:
+                    continue
+                if answer.error_code:
+                    error = error_code(answer.error_code)
+                    if self._on_error(followed, error, asked.leader_epoch, may_find_range=True):
+                        out_of_range.append(followed)
+                    continue
+                size = len(answer.record_set or b"")
+                if size and followed.waits_for_disk:
+                    self._take_beside(followed, answer, size)
+                    continue
+                await self._guarded(followed, self._take(followed, answer, _records_of(answer)))
+                has_appended = has_appended or size > 0
+                turn_bytes += size
+                if turn_bytes >= _TURN_BYTES or clock.monotonic_us() >= turn_ends_us:
+                    await asyncio.sleep(0)
+                    turn_bytes, turn_ends_us = 0, clock.monotonic_us() + _TURN_US
+        if out_of_range:
+            await self._find_ranges(connection, out_of_range)
+        if self._busy and not has_appended:
+            # What was written meanwhile needs not be left out of the next request.
+            await asyncio.wait(self._busy, timeout=_SOON_MS / 1000)
+
+    def _take(
+        self, followed: Followed, answer: FetchablePartitionResponse, records: memoryview
+    ) -> Coroutine[Any, Any, None]:
+        self._ports.count.received_bytes += len(records)
+        return followed.take(records, high_watermark=answer.high_watermark, log_start_offset=answer.log_start_offset)
+
+    def _take_beside(self, followed: Followed, answer: FetchablePartitionResponse, size: int) -> None:
+        if self._busy and self._busy_bytes + size > self._settings.response_max_bytes:
+            # Not kept: it is asked for again when there is room.
+            self._delay(followed, _SOON_MS)
+            return
+        # A copy, so that the whole answer does not stay in memory as long as this part of it.
+        copy = memoryview(bytearray(_records_of(answer)))
+        self._start(followed, self._take(followed, answer, copy), size)
+
+    # Out of range.
+
+    async def _find_ranges(self, connection: Connection, partitions: list[Followed]) -> None:
+        """Ask for the leader's ends and starts, and put these logs where they can go on."""
+        wanted = {followed.topic_partition: followed for followed in partitions}
+        ends = await self._ask_offsets(connection, wanted, LATEST)
+        starts = await self._ask_offsets(connection, {at: wanted[at] for at in ends}, EARLIEST)
+        for topic_partition, start in starts.items():
+            followed = wanted[topic_partition]
+            end_offset = followed.replica.log.log_end_offset
+            step = decide_restart(
+                log_end_offset=end_offset, leader_start_offset=start, leader_end_offset=ends[topic_partition]
+            )
+            log.warning(
+                "%s: offset %d is out of the range of broker %d, %d to %d",
+                topic_partition,
+                end_offset,
+                self.leader_id,
+                start,
+                ends[topic_partition],
+            )
+            if isinstance(step, FetchFrom):
+                # The leader has it by now.
+                self._delay(followed, _LEAST_DELAY_MS)
+            else:
+                self._start(followed, followed.put(step))
+
+    async def _ask_offsets(
+        self, connection: Connection, wanted: dict[TopicPartition, Followed], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        answers = await ask_offsets(
+            connection,
+            {at: followed.leader_epoch for at, followed in wanted.items()},
+            timestamp=timestamp,
+            replica_id=self._settings.replica_id,
+            timeout_ms=self._settings.socket_timeout_ms,
+        )
+        found: dict[TopicPartition, int] = {}
+        for topic_partition, answer in answers:
+            followed = wanted.get(topic_partition)
+            if followed is None or not self._is_current(followed):
+                continue
+            if answer.error is ErrorCode.NONE:
+                found[topic_partition] = answer.offset
+            else:
+                self._on_error(followed, answer.error, followed.leader_epoch)
+        return found
+
+
+def _records_of(answer: FetchablePartitionResponse) -> memoryview:
+    records = answer.record_set
+    if records is None:
+        return memoryview(b"")
+    assert isinstance(records, memoryview), "decoded"
+    return records

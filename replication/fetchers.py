@@ -1,0 +1,78 @@
+"""The fetchers of a broker: one for each leader it follows and each of num.replica.fetchers, made when first needed."""
+
+import asyncio
+
+from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
+from replication.fetcher import Fetcher
+from replication.fetcher_ports import FetchCount, FetcherPorts, FetcherSettings
+from replication.follower import fetcher_index
+from replication.replica import Replica
+
+
+class Fetchers:
+    """Who fetches which partition."""
+
+    def __init__(self, settings: FetcherSettings, ports: FetcherPorts) -> None:
+        self._settings = settings
+        self._ports = ports
+        self._fetchers: dict[tuple[BrokerId, int], tuple[Fetcher, asyncio.Task[None]]] = {}
+        self._fetcher_of: dict[TopicPartition, Fetcher] = {}
+
+    def __len__(self) -> int:
+        """How many fetchers run."""
+        return len(self._fetchers)
+
+    @property
+    def count(self) -> FetchCount:
+        return self._ports.count
+
+    @property
+    def max_lag(self) -> int:
+        """The most committed records that a partition lacks."""
+        return max((fetcher.max_lag for fetcher, _ in self._fetchers.values()), default=0)
+
+    @property
+    def stopped_partitions(self) -> int:
+        """Partitions that are followed and not fetched: fenced, or with a log that failed."""
+        return sum(fetcher.stopped_partitions for fetcher, _ in self._fetchers.values())
+
+    def follow(self, replica: Replica) -> None:
+        """Fetch the partition from its present leader, in its present epoch."""
+        topic_partition = replica.topic_partition
+        assert replica.leader_id not in (NO_LEADER, self._settings.replica_id)
+        index = fetcher_index(topic_partition, self._settings.fetchers_per_leader)
+        fetcher = self._fetcher(replica.leader_id, index)
+        if self._fetcher_of.get(topic_partition) is not fetcher:
+            self.unfollow(topic_partition)
+            self._fetcher_of[topic_partition] = fetcher
+        fetcher.follow(replica)
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Fetch the partition no more, if it was fetched."""
+        fetcher = self._fetcher_of.pop(topic_partition, None)
+        if fetcher is not None:
+            fetcher.unfollow(topic_partition)
+
+    def stop_idle(self) -> None:
+        """End the fetchers that have nothing left to fetch."""
+        for key, (fetcher, task) in list(self._fetchers.items()):
+            if not len(fetcher):
+                del self._fetchers[key]
+                task.cancel()
+
+    async def stop(self) -> None:
+        """Fetch nothing any more; returns when no fetcher runs."""
+        self._fetcher_of.clear()
+        tasks = [task for _, task in self._fetchers.values()]
+        self._fetchers.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _fetcher(self, leader_id: BrokerId, index: int) -> Fetcher:
+        found = self._fetchers.get((leader_id, index))
+        if found is None:
+            fetcher = Fetcher(leader_id, index, self._settings, self._ports)
+            task = self._ports.spawn(fetcher.run(), name=f"fetcher {index} of broker {leader_id}")
+            found = self._fetchers[leader_id, index] = fetcher, task
+        return found[0]

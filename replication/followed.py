@@ -1,0 +1,60 @@
+"""A partition that this broker follows in one leader epoch: what a fetcher remembers of it, and does to its log.
+
+Everything names the epoch and is refused (`PartitionRefused`) when that is over.
+"""
+
+from barnabas.storage.append import UnexpectedOffset
+from replication.follower import AskAgain, FollowedPartition, RestartAt, TruncateTo
+from replication.replica import Replica
+
+
+class Followed(FollowedPartition):
+    """See the module."""
+
+    __slots__ = ("failures", "lag", "replica")
+
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(replica.topic_partition, replica.leader_epoch)
+        self.replica = replica
+        self.failures = 0
+        """Errors in a row."""
+        self.lag: int | None = None
+        """Committed records that are not here yet; None before the leader has told."""
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether an append would wait, so that others must not wait for it."""
+        replica = self.replica
+        return not replica.directory.writes_inline or replica.log.config.flush_messages == 1
+
+    async def take(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> None:
+        """Append what the leader sent, and take over how far it is committed there and where the log starts.
+
+        Raises PartitionRefused or AppendRejected.
+        """
+        replica, epoch = self.replica, self.leader_epoch
+        if len(records):
+            await self._append(records)
+        replica.apply_leader_progress(
+            leader_epoch=epoch, high_watermark=high_watermark, log_start_offset=log_start_offset
+        )
+        self.lag = max(0, high_watermark - replica.log.log_end_offset)
+
+    async def _append(self, records: memoryview) -> None:
+        replica, epoch = self.replica, self.leader_epoch
+        try:
+            await replica.append_as_follower(records, leader_epoch=epoch)
+        except UnexpectedOffset as error:
+            end = replica.log.log_end_offset
+            if replica.log.log_start_offset != end or not error.first_offset < end <= error.last_offset:
+                raise
+            # The leader's log starts within a batch, and it can only send whole ones (KAFKA-6975).
+            await replica.restart_at(error.first_offset, leader_epoch=epoch)
+            await replica.append_as_follower(records, leader_epoch=epoch)
+
+    async def put(self, step: TruncateTo | AskAgain | RestartAt) -> None:
+        """Bring the log to where it can go on. Raises PartitionRefused, CorruptSegment or CorruptIndex."""
+        if isinstance(step, RestartAt):
+            await self.replica.restart_at(step.offset, leader_epoch=self.leader_epoch)
+        else:
+            await self.replica.truncate_to(step.offset, leader_epoch=self.leader_epoch)

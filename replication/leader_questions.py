@@ -1,0 +1,92 @@
+"""What a follower asks its leader beside the records: where epochs end, and where the log begins and ends."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.client.connection import Connection
+from barnabas.client.errors import error_code
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
+from barnabas.protocol.messages import list_offsets, offset_for_leader_epoch
+from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from barnabas.storage.leader_epochs import EpochEnd
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+_NEWEST_EPOCH_VERSION: Final = 3
+_NEWEST_OFFSETS_VERSION: Final = 5
+
+
+@dataclass(slots=True)
+class EpochAnswer:
+    """Where an epoch ends in the leader's log, or why that is not told."""
+
+    error: ErrorCode
+    end: EpochEnd
+
+
+@dataclass(slots=True)
+class OffsetAnswer:
+    """The leader's first or next offset, or why it is not told."""
+
+    error: ErrorCode
+    offset: int
+
+
+async def ask_epoch_ends(
+    connection: Connection,
+    wanted: Mapping[TopicPartition, tuple[LeaderEpoch, int]],
+    *,
+    replica_id: BrokerId,
+    timeout_ms: int,
+) -> Iterator[tuple[TopicPartition, EpochAnswer]]:
+    """Ask where epochs end (OffsetForLeaderEpoch); `wanted` has the leader epoch that is believed in, and the epoch.
+
+    Raises ClientError.
+    """
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for (name, number), (leader_epoch, epoch) in wanted.items():
+        topic = topics.setdefault(name, OffsetForLeaderTopic(name))
+        topic.partitions.append(OffsetForLeaderPartition(number, leader_epoch, epoch))
+    request = OffsetForLeaderEpochRequest(replica_id, list(topics.values()))
+    response = await connection.request(
+        offset_for_leader_epoch.API, request, timeout_ms=timeout_ms, most=_NEWEST_EPOCH_VERSION
+    )
+    return (
+        (
+            TopicPartition(topic.name, each.partition_index),
+            EpochAnswer(error_code(each.error_code), EpochEnd(each.leader_epoch, each.end_offset)),
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    )
+
+
+async def ask_offsets(
+    connection: Connection,
+    wanted: Mapping[TopicPartition, LeaderEpoch],
+    *,
+    timestamp: int,
+    replica_id: BrokerId,
+    timeout_ms: int,
+) -> Iterator[tuple[TopicPartition, OffsetAnswer]]:
+    """Ask for the leader's `LATEST` or `EARLIEST` offsets (ListOffsets). Raises ClientError."""
+    topics: dict[str, ListOffsetTopic] = {}
+    for (name, number), leader_epoch in wanted.items():
+        topic = topics.setdefault(name, ListOffsetTopic(name))
+        topic.partitions.append(ListOffsetPartition(number, leader_epoch, timestamp))
+    request = ListOffsetRequest(replica_id=replica_id, topics=list(topics.values()))
+    response = await connection.request(
+        list_offsets.API, request, timeout_ms=timeout_ms, least=1, most=_NEWEST_OFFSETS_VERSION
+    )
+    return (
+        (TopicPartition(topic.name, each.partition_index), OffsetAnswer(error_code(each.error_code), each.offset))
+        for topic in response.topics
+        for each in topic.partitions
+    )

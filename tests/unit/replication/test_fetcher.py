@@ -1,0 +1,500 @@
+"""A fetcher and its leader: what is fetched, truncated, delayed, and what one partition's trouble costs the others."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import LeaderEpoch, TopicPartition
+from barnabas.protocol.messages.list_offsets import ListOffsetRequest
+from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from barnabas.storage.log_config import LogConfig
+from replication.fetchers import Fetchers
+from replication.partition import Partition
+from tests.support.virtual_time import turns, virtual_time
+from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld
+from tests.unit.replication.small_leader import LeaderLog, SmallLeader
+from tests.unit.storage.logs import read_bytes
+
+FEW = [TopicPartition("t", number) for number in range(4)]
+MANY = [TopicPartition("t", number) for number in range(200)]
+
+
+@dataclass
+class Following:
+    """Broker 1 follows what broker 2 leads."""
+
+    world: ReplicaWorld
+    leader: SmallLeader
+    fetchers: Fetchers
+    parts: dict[TopicPartition, Partition] = field(default_factory=dict)
+
+    async def follow(self, at: TopicPartition = TP, *, epoch: int = 0, config: LogConfig | None = None) -> Partition:
+        await self.world.assign(epoch, leader=OTHER, at=at, replicas=(OTHER, ME), config=config)
+        partition = self.parts[at] = self.world.partition(at)
+        self.fetchers.follow(partition)
+        return partition
+
+    def has_all(self, at: TopicPartition = TP) -> bool:
+        """Whether the bytes here are the leader's, and as much of them is committed."""
+        log_, its = self.parts[at].log, self.leader.logs[at]
+        if (log_.log_end_offset, log_.high_watermark, log_.log_start_offset) != (
+            its.end,
+            its.high_watermark,
+            its.start,
+        ):
+            return False
+        return read_bytes(log_, its.start) == its.read(its.start, 1 << 30)
+
+    async def stop(self) -> None:
+        await self.fetchers.stop()
+        await self.world.supervisor.stop()
+        assert self.world.failed == []
+
+
+async def open_following(*, directories: int = 1, **settings: Any) -> Following:
+    world = await ReplicaWorld(directories).open()
+    leader = SmallLeader()
+    return Following(world, leader, leader.fetchers(world.supervisor.spawn, **settings))
+
+
+async def caught_up(*values: bytes, **settings: Any) -> tuple[Following, LeaderLog, Partition]:
+    """One partition that has what the leader has."""
+    following = await open_following(**settings)
+    its = following.leader.add(TP)
+    for value in values or (b"a", b"b", b"c"):
+        its.write(value)
+    partition = await following.follow()
+    await asyncio.sleep(1)
+    assert following.has_all()
+    return following, its, partition
+
+
+@virtual_time
+async def test_what_the_leader_has_and_what_it_writes_is_here_soon() -> None:
+    following, its, _ = await caught_up()
+    its.write(b"d", b"e")
+    following.leader.wake()
+    await turns(30)
+    assert following.has_all()
+    assert its.follower_end == 5
+    await following.stop()
+
+
+@virtual_time
+async def test_the_high_watermark_follows_the_leaders_as_far_as_there_are_records() -> None:
+    following, its, partition = await caught_up()
+    its.write(b"d", committed=False)
+    following.leader.wake()
+    await turns(30)
+    assert (partition.log.log_end_offset, partition.log.high_watermark) == (4, 3)
+    its.high_watermark = 4
+    await asyncio.sleep(1)
+    assert partition.log.high_watermark == 4
+    await following.stop()
+
+
+@virtual_time
+async def test_the_log_start_follows_the_leaders() -> None:
+    following, its, partition = await caught_up()
+    its.delete_before(2)
+    await asyncio.sleep(1)
+    assert partition.log.log_start_offset == 2
+    await asyncio.sleep(1)
+    assert its.follower_start == 2
+    await following.stop()
+
+
+@virtual_time
+async def test_idle_fetches_name_no_partition() -> None:
+    following = await open_following()
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(2)
+    before = len(following.leader.fetches())
+    await asyncio.sleep(10)
+    idle = following.leader.fetches()[before:]
+    assert 19 <= len(idle) <= 21
+    assert all(not request.topics and not request.forgotten_topics_data for request in idle)
+    await following.stop()
+
+
+@virtual_time
+async def test_a_new_epoch_is_asked_about_before_anything_is_fetched_in_it() -> None:
+    following, its, partition = await caught_up()
+    its.begin_epoch(3)
+    its.write(b"d")
+    following.leader.asked.clear()
+    await following.follow(epoch=3)
+    await asyncio.sleep(1)
+    kinds = [type(request) for _, request in following.leader.asked]
+    assert kinds.index(OffsetForLeaderEpochRequest) == 0 or kinds[1] is OffsetForLeaderEpochRequest
+    assert following.has_all()
+    assert partition.log.leader_epochs.latest_epoch == 3
+    await following.stop()
+
+
+@virtual_time
+async def test_records_that_the_new_leader_has_not_are_cut() -> None:
+    following, its, partition = await caught_up(b"a", b"b", b"c", b"d")
+    its.cut(2)
+    its.begin_epoch(1)
+    its.write(b"x")
+    await following.follow(epoch=1)
+    await asyncio.sleep(1)
+    assert following.has_all()
+    assert [entry.epoch for entry in partition.log.leader_epochs.entries] == [0, 1]
+    await following.stop()
+
+
+@virtual_time
+async def test_two_leader_changes_are_told_apart_by_asking_twice() -> None:
+    # KIP-279: this log has epochs 0 and 2, the leader 0, 1 and 3; asked for 2 it answers 1, which is not here.
+    following, its, partition = await caught_up(b"a", b"b")
+    its.begin_epoch(2)
+    its.write(b"c2")
+    await following.follow(epoch=2)
+    await asyncio.sleep(1)
+    its.cut(1)
+    its.begin_epoch(1)
+    its.write(b"x1", b"y1", b"z1")
+    its.begin_epoch(3)
+    its.write(b"w3")
+    await following.follow(epoch=3)
+    await asyncio.sleep(2)
+    assert following.has_all()
+    assert [tuple(entry) for entry in partition.log.leader_epochs.entries] == [(0, 0), (1, 1), (3, 4)]
+    await following.stop()
+
+
+@virtual_time
+async def test_a_log_that_never_had_an_epoch_begins_at_once() -> None:
+    following = await open_following()
+    following.leader.add(TP).write(b"a")
+    await following.follow()
+    await turns(40)
+    assert following.has_all()
+    assert not any(isinstance(request, OffsetForLeaderEpochRequest) for _, request in following.leader.asked)
+    await following.stop()
+
+
+@virtual_time
+async def test_what_the_leader_deleted_is_skipped() -> None:
+    following, its, partition = await caught_up()
+    following.fetchers.unfollow(TP)
+    its.write(b"d", b"e")
+    its.write(b"f")
+    its.delete_before(5)
+    following.fetchers.follow(partition)
+    await asyncio.sleep(2)
+    assert following.has_all()
+    assert partition.log.log_start_offset == 5
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_starts_within_a_batch_is_followed() -> None:
+    # KAFKA-6975
+    following = await open_following()
+    its = following.leader.add(TP)
+    its.write(b"a", b"b")
+    its.write(b"c", b"d", b"e")
+    its.write(b"f")
+    its.delete_before(3)
+    partition = await following.follow()
+    await asyncio.sleep(2)
+    log_ = partition.log
+    assert (log_.log_start_offset, log_.high_watermark, log_.log_end_offset) == (3, 6, 6)
+    assert read_bytes(log_, 3) == its.read(3, 1 << 30)
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_ends_earlier_after_an_unclean_election_cuts_the_log() -> None:
+    following, its, partition = await caught_up()
+    its.cut(1)
+    await following.follow(epoch=1)
+    its.leader_epoch = 1
+    await asyncio.sleep(2)
+    assert partition.log.log_end_offset == 1
+    await following.stop()
+
+
+@virtual_time
+async def test_the_range_is_asked_for_where_the_offset_is_out_of_it() -> None:
+    following, its, partition = await caught_up()
+    its.cut(1)
+    following.leader.wake()
+    await asyncio.sleep(2)
+    assert partition.log.log_end_offset == 1
+    assert [request.topics[0].partitions[0].timestamp for _, request in following.leader.asked
+            if isinstance(request, ListOffsetRequest)] == [-1, -2]  # fmt: skip
+    await following.stop()
+
+
+# Errors.
+
+
+@virtual_time
+async def test_an_error_of_one_partition_delays_only_that() -> None:
+    following = await open_following()
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+    following.leader.errors[FEW[1]] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for at in FEW:
+        await following.follow(at)
+    await asyncio.sleep(0.02)
+    assert [following.has_all(at) for at in FEW] == [True, False, True, True]
+    del following.leader.errors[FEW[1]]
+    await asyncio.sleep(1.1)
+    assert following.has_all(FEW[1])
+    await following.stop()
+
+
+@virtual_time
+async def test_a_partition_that_goes_on_failing_is_asked_for_at_the_backoff() -> None:
+    following = await open_following(backoff_ms=1000)
+    following.leader.add(TP)
+    following.leader.errors[TP] = ErrorCode.UNKNOWN_LEADER_EPOCH
+    await following.follow()
+    await asyncio.sleep(5)
+    before = len(following.leader.asked)
+    await asyncio.sleep(10)
+    assert 9 <= len(following.leader.asked) - before <= 11
+    await following.stop()
+
+
+@virtual_time
+async def test_a_fenced_partition_waits_for_the_next_epoch() -> None:
+    following, its, _ = await caught_up()
+    its.begin_epoch(1)
+    its.write(b"d")
+    following.leader.wake()
+    await asyncio.sleep(1)
+    assert following.fetchers.stopped_partitions == 1
+    asked = len(following.leader.asked)
+    await asyncio.sleep(10)
+    assert len(following.leader.asked) == asked
+    await following.follow(epoch=1)
+    await asyncio.sleep(1)
+    assert following.has_all()
+    assert following.fetchers.stopped_partitions == 0
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_comes_back_is_fetched_from_again() -> None:
+    following, its, _ = await caught_up()
+    following.leader.go_down()
+    await asyncio.sleep(5)
+    its.write(b"d")
+    following.leader.is_down = False
+    await asyncio.sleep(1.1)
+    assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_says_nothing_is_given_up_after_the_timeout() -> None:
+    following, its, _ = await caught_up(socket_timeout_ms=3000)
+    following.leader.is_hung = True
+    await asyncio.sleep(4)
+    following.leader.is_hung = False
+    its.write(b"d")
+    await asyncio.sleep(5)
+    assert following.has_all()
+    assert len(following.leader.connections) > 1
+    await following.stop()
+
+
+@virtual_time
+async def test_a_forgotten_session_is_made_again_at_once() -> None:
+    following, its, _ = await caught_up()
+    following.leader.forget_session()
+    its.write(b"d")
+    following.leader.wake()
+    await turns(60)
+    await asyncio.sleep(0.6)
+    assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_without_sessions_everything_is_named_each_time() -> None:
+    following, its, _ = await caught_up()
+    following.leader.has_sessions = False
+    its.write(b"d")
+    await asyncio.sleep(3)
+    assert following.has_all()
+    assert all(request.topics for request in following.leader.fetches()[-3:])
+    await following.stop()
+
+
+@virtual_time
+async def test_bytes_that_are_not_the_leaders_are_not_appended_and_asked_for_again() -> None:
+    following, its, partition = await caught_up()
+    its.write(b"d")
+    base, after, data = its.batches[-1]
+    its.batches[-1] = base, after, data[:-1] + b"?"
+    following.leader.wake()
+    await asyncio.sleep(3)
+    assert partition.log.log_end_offset == 3
+    its.batches[-1] = base, after, data
+    await asyncio.sleep(1.1)
+    assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_a_partition_that_is_followed_no_more_is_not_written_to() -> None:
+    following, its, partition = await caught_up()
+    following.fetchers.unfollow(TP)
+    its.write(b"d")
+    await asyncio.sleep(2)
+    assert partition.log.log_end_offset == 3
+    assert not following.leader.fetches()[-1].topics
+    following.fetchers.stop_idle()
+    assert len(following.fetchers) == 0
+    await following.stop()
+
+
+@virtual_time
+async def test_an_answer_that_comes_after_a_new_epoch_changes_nothing() -> None:
+    following, its, partition = await caught_up()
+    # The fetch under way was asked in epoch 0; when it is answered this broker leads.
+    await partition.become_leader(
+        leader_epoch=LeaderEpoch(1), isr=(ME,), replicas=(ME, OTHER), zk_version=1, min_in_sync_replicas=1
+    )
+    its.write(b"d")
+    following.leader.wake()
+    await asyncio.sleep(2)
+    assert partition.log.log_end_offset == 3
+    await following.stop()
+
+
+# Fairness and slow disks.
+
+
+@virtual_time
+async def test_partitions_that_lag_do_not_starve_one_that_does_not() -> None:
+    following = await open_following(response_max_bytes=40_000, partition_max_bytes=10_000)
+    for at in MANY:
+        its = following.leader.add(at)
+        for _ in range(20):
+            its.write(b"v" * 9_000)
+    fresh = TopicPartition("fresh", 0)
+    its = following.leader.add(fresh)
+    for at in (*MANY, fresh):
+        await following.follow(at)
+    await turns(200)
+    assert not all(following.has_all(at) for at in MANY)
+    waited = []
+    for _ in range(5):
+        its.write(b"now")
+        before = len(following.leader.fetches())
+        while not following.has_all(fresh):
+            await turns(1)
+        waited.append(len(following.leader.fetches()) - before)
+    # 200 lagging partitions, four to an answer: each is heard once in about fifty.
+    assert max(waited) <= 60
+    assert not all(following.has_all(at) for at in MANY)
+    await following.stop()
+
+
+@virtual_time
+async def test_a_slow_directory_does_not_hold_up_the_others() -> None:
+    following = await open_following(directories=2)
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(1)
+    slow = [at for at in FEW if following.parts[at].directory.path == "/logs0"]
+    quick = [at for at in FEW if at not in slow]
+    assert slow
+    assert quick
+    following.world.offload.hold("write")
+    following.world.directory.writes_inline = False
+    for round_ in range(5):
+        for at in FEW:
+            following.leader.logs[at].write(b"more %d" % round_)
+        following.leader.wake()
+        await asyncio.sleep(0.03)
+        assert all(following.has_all(at) for at in quick), round_
+    assert not any(following.has_all(at) for at in slow)
+    following.world.offload.release("write")
+    await asyncio.sleep(0.1)
+    assert all(following.has_all(at) for at in FEW)
+    await following.stop()
+
+
+@virtual_time
+async def test_what_waits_for_a_slow_directory_is_bounded() -> None:
+    following = await open_following(response_max_bytes=20_000, partition_max_bytes=10_000)
+    for at in MANY[:20]:
+        following.leader.add(at)
+        await following.follow(at)
+    await asyncio.sleep(1)
+    following.world.offload.hold("write")
+    following.world.directory.writes_inline = False
+    for at in MANY[:20]:
+        following.leader.logs[at].write(b"v" * 9_000)
+    following.leader.wake()
+    for _ in range(50):
+        await asyncio.sleep(0.01)
+        assert sum(fetcher._busy_bytes for fetcher, _ in following.fetchers._fetchers.values()) <= 20_000
+    following.world.offload.release("write")
+    await asyncio.sleep(2)
+    assert all(following.has_all(at) for at in MANY[:20])
+    await following.stop()
+
+
+@virtual_time
+async def test_with_a_flush_for_each_append_the_leader_hears_of_records_when_they_are_durable() -> None:
+    following = await open_following()
+    its = following.leader.add(TP)
+    await following.follow(config=LogConfig(flush_messages=1))
+    await asyncio.sleep(1)
+    following.world.offload.hold("flush")
+    its.write(b"d")
+    following.leader.wake()
+    await asyncio.sleep(2)
+    assert its.follower_end == 0
+    following.world.offload.release("flush")
+    await asyncio.sleep(0.1)
+    assert its.follower_end == 1
+    await following.stop()
+
+
+@virtual_time
+async def test_a_directory_that_fails_takes_only_its_partitions_out() -> None:
+    following = await open_following(directories=2)
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(1)
+    failed = following.world.directory
+    lost = [at for at in FEW if following.parts[at].directory is failed]
+    failed.fail(OSError(5, "gone"))
+    for at in FEW:
+        following.leader.logs[at].write(b"more")
+    following.leader.wake()
+    await asyncio.sleep(1)
+    assert lost
+    assert [at for at in FEW if not following.has_all(at)] == lost
+    assert following.fetchers.stopped_partitions == len(lost)
+    await following.stop()
+
+
+@virtual_time
+async def test_partitions_are_spread_over_the_fetchers_of_a_leader() -> None:
+    following = await open_following(fetchers_per_leader=3)
+    for at in MANY[:30]:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(1)
+    assert sorted(connection.name for connection in following.leader.connections) == [
+        f"broker-1-fetcher-{index}" for index in range(3)
+    ]
+    assert len(following.fetchers) == 3
+    await following.stop()

@@ -333,6 +333,11 @@ class MemorySession(PipelinedSession):
             await self._dropped.wait()
         self._on_ended()
 
+    @property
+    def writes_under_way(self) -> int:
+        """How many writes would have an unknown outcome if the connection went now."""
+        return sum(isinstance(ticket.request, Write) for ticket in self._in_flight)
+
     def reconnect(self, delay_s: float = 0) -> None:
         """Try to connect after that time, but in a later step of the loop."""
         if self._retry is not None:

@@ -6,8 +6,8 @@ task for commands. A wire carries one stream of commands, or one request and its
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, cast, overload
+from collections.abc import AsyncIterator
+from typing import Any, Final, overload
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.network import Connection, Listener, PeerOptions

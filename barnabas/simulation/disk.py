@@ -129,6 +129,7 @@ class SimulatedDisk:
         self._dead = False
         self.lost_changes = 0
         self.full_hits = 0
+        self.on_crash: Callable[[], None] | None = None
         self.on_operation: Callable[[str, str], None] | None = None
         self._faults: list[DiskFault] = []
         self._random = Random(0)
@@ -167,6 +168,14 @@ class SimulatedDisk:
         self._crash_at = None
         self.life += 1
 
+    def files_in(self, path: str) -> list[tuple[str, Inode]]:
+        """The files of a directory by path, in order: a look from outside, which nothing notices."""
+        node: Inode | Directory | None = self._root
+        for name in _names(path):
+            node = node.children.get(name) if isinstance(node, Directory) else None
+        children = node.children if isinstance(node, Directory) else {}
+        return [(f"{path}/{name}", file) for name, file in sorted(children.items()) if isinstance(file, Inode)]
+
     # What files ask of it
 
     def check_alive(self, life: int) -> None:
@@ -181,6 +190,8 @@ class SimulatedDisk:
         if self._crash_at is not None and self.operations >= self._crash_at:
             change(self._random.choice([0.0, self._random.random(), 1.0]))
             self.kill()
+            if self.on_crash is not None:
+                self.on_crash()
             raise Crashed
         self.operations += 1
         change(1.0)

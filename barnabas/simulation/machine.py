@@ -63,6 +63,8 @@ class Machine:
         self.thread_delay_s = (0.0001, 0.003)
         for path in self.settings["log.dirs"].split(","):
             self.disk.make_directory(path)
+            self.disk.fsync_directory(path.rpartition("/")[0])
+        self.disk.fsync_directory("/")
 
     @property
     def is_up(self) -> bool:

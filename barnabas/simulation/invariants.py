@@ -1,0 +1,231 @@
+"""What must hold of a cluster at every moment, looked at from outside: its brokers' memory, disks and ZooKeeper.
+
+Cheap rules (leaders, high watermarks, epochs, assignments) are looked at often; the logs are compared below the high
+watermark less often, each batch once. The committed prefix of a partition is remembered for good: what was below a
+leader's high watermark once must stand in every later leader, at the same place, with the same bytes. Partitions whose
+promise is weaker (`watched` leaves them out) are held to the cheap rules only.
+
+The looking itself changes nothing: files are read from the disk's image, znodes from the server's tree.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from barnabas.protocol.batch import HEADER_BYTES, CorruptBatch, read_header
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.disk_image import Inode
+from barnabas.simulation.machine import Machine
+from replication.partition import Partition
+from zk_schema import paths
+from zk_schema.json_text import InvalidPayload
+from zk_schema.memory import MemoryZooKeeper
+from zk_schema.payloads import ControllerEpochText, PartitionState, TopicAssignment
+
+_LOG_SUFFIX: Final = ".log"
+
+
+class BatchPlace(NamedTuple):
+    """A batch in a log. The checksum covers what the producer sent; offset and epoch stand outside it."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(slots=True)
+class _ScannedFile:
+    """The batches of a segment as far as they were looked at."""
+
+    batches: list[BatchPlace] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Committed:
+    """What is known to be below the high watermark of a partition."""
+
+    batches: dict[int, BatchPlace] = field(default_factory=dict)
+    end: int = 0
+    start: int = 0
+
+
+Violation = Callable[[str], None]
+
+
+class Invariants:
+    """Looks at the machines of a world and reports what must not be."""
+
+    def __init__(self, machines: list[Machine], zookeeper: MemoryZooKeeper, on_violation: Violation) -> None:
+        self.watched: dict[TopicPartition, None] = {}
+        self.leader_changes = 0
+        self.committed: dict[TopicPartition, Committed] = {}
+        self._machines = machines
+        self._zookeeper = zookeeper
+        self._report = on_violation
+        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._newest_epoch: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
+        self._controller_epoch = 0
+        self._scanned: dict[tuple[str, str], _ScannedFile] = {}
+
+    def replicas(self) -> Iterator[tuple[Machine, Partition]]:
+        """The replicas of all brokers that run."""
+        for machine in self._machines:
+            if machine.broker is not None:
+                for partition in machine.broker.services.replicas.partitions():
+                    yield machine, partition
+
+    # Cheap rules.
+
+    def look(self) -> None:
+        """Leaders, high watermarks, epochs."""
+        for machine, partition in self.replicas():
+            if partition.leader_id == machine.broker_id:
+                self._look_at_leader(machine, partition)
+            log = partition.log
+            if log.high_watermark > log.log_end_offset:
+                self._report(
+                    f"{partition.topic_partition} on {machine.host}: high watermark {log.high_watermark} "
+                    f"above its end {log.log_end_offset}"
+                )
+        self._look_at_controller_epoch()
+
+    def _look_at_leader(self, machine: Machine, partition: Partition) -> None:
+        at, epoch = partition.topic_partition, partition.leader_epoch
+        leader = self._leaders.setdefault((at, epoch), machine.broker_id)
+        if leader != machine.broker_id:
+            self._report(f"{at}: brokers {leader} and {machine.broker_id} both lead in epoch {epoch}")
+        if epoch > self._newest_epoch.get(at, -1):
+            self.leader_changes += at in self._newest_epoch
+            self._newest_epoch[at] = epoch
+        high_watermark = partition.log.high_watermark
+        before = self._high_watermarks.get((at, epoch), -1)
+        if high_watermark < before:
+            self._report(f"{at}: the high watermark fell from {before} to {high_watermark} in epoch {epoch}")
+        self._high_watermarks[at, epoch] = high_watermark
+
+    def _look_at_controller_epoch(self) -> None:
+        znode = self._zookeeper.tree.get(paths.CONTROLLER_EPOCH)
+        if znode is not None:
+            epoch = ControllerEpochText.decode(znode.data).epoch
+            if epoch < self._controller_epoch:
+                self._report(f"the controller epoch fell from {self._controller_epoch} to {epoch}")
+            self._controller_epoch = epoch
+
+    # Znodes.
+
+    def assignment(self, topic: str) -> TopicAssignment | None:
+        znode = self._zookeeper.tree.get(paths.topic(topic))
+        return None if znode is None else TopicAssignment.decode(znode.data)
+
+    def state(self, at: TopicPartition) -> PartitionState | None:
+        """What ZooKeeper says of a partition."""
+        znode = self._zookeeper.tree.get(paths.partition_state(at.topic, at.partition))
+        return None if znode is None else PartitionState.decode(znode.data)
+
+    def look_at_znodes(self) -> None:
+        """The ISR is a subset of the assignment, and so is the leader."""
+        for topic in self._zookeeper.tree.children(paths.BROKER_TOPICS) or []:
+            try:
+                assignment = self.assignment(topic)
+            except InvalidPayload as error:
+                self._report(f"{topic}: {error}")
+                continue
+            for number, replicas in (assignment.partitions if assignment is not None else {}).items():
+                state = self.state(TopicPartition(topic, number))
+                if state is None:
+                    continue
+                if not state.isr or not set(state.isr) <= set(replicas):
+                    self._report(f"{topic}-{number}: ISR {state.isr} of the assignment {replicas}")
+                if state.leader != -1 and state.leader not in state.isr:
+                    self._report(f"{topic}-{number}: leader {state.leader} is not in the ISR {state.isr}")
+
+    # Logs.
+
+    def compare_logs(self) -> None:
+        """Below the high watermark every replica in sync holds what was committed; so does every true leader."""
+        held = list(self.replicas())
+        for machine, partition in held:
+            if partition.topic_partition in self.watched and self._is_true_leader(machine, partition):
+                self._take_committed(machine, partition)
+        for machine, partition in held:
+            at = partition.topic_partition
+            if at in self.watched and at in self.committed and not partition.is_offline:
+                self._compare(machine, partition)
+
+    def _is_true_leader(self, machine: Machine, partition: Partition) -> bool:
+        state = self.state(partition.topic_partition)
+        return (
+            state is not None
+            and state.leader == machine.broker_id == partition.leader_id
+            and state.leader_epoch == partition.leader_epoch
+            and not partition.is_offline
+        )
+
+    def _take_committed(self, machine: Machine, partition: Partition) -> None:
+        at, log = partition.topic_partition, partition.log
+        known = self.committed.setdefault(at, Committed())
+        if log.log_end_offset < known.end:
+            self._report(
+                f"{at}: {machine.host} leads in epoch {partition.leader_epoch} and ends at {log.log_end_offset}, "
+                f"but up to {known.end} was committed"
+            )
+            return
+        known.start = max(known.start, log.log_start_offset)
+        if log.high_watermark <= known.end:
+            return
+        for batch in self.batches(machine, log.directory, start=known.end, end=log.high_watermark):
+            known.batches[batch.base_offset] = batch
+            known.end = batch.next_offset
+
+    def _compare(self, machine: Machine, partition: Partition) -> None:
+        """A replica below its own high watermark, and a true leader altogether, differs nowhere from the committed."""
+        at, log = partition.topic_partition, partition.log
+        known = self.committed[at]
+        bound = known.end if self._is_true_leader(machine, partition) else min(log.high_watermark, known.end)
+        for batch in self.batches(machine, log.directory, start=log.log_start_offset, end=bound):
+            expected = known.batches.get(batch.base_offset)
+            if batch.next_offset <= bound and batch.base_offset >= known.start and expected != batch:
+                self._report(f"{at} on {machine.host}: {batch} where {expected} was committed (below {bound})")
+                return
+
+    def batches(self, machine: Machine, directory: str, *, start: int, end: int) -> Iterator[BatchPlace]:
+        """The batches of a log on its disk that touch [start, end)."""
+        for path, inode in machine.disk.files_in(directory):
+            if not path.endswith(_LOG_SUFFIX):
+                continue
+            scanned = self._scan(machine, path, inode)
+            for batch in scanned.batches:
+                if batch.next_offset > start and batch.base_offset < end:
+                    yield batch
+
+    def _scan(self, machine: Machine, path: str, inode: Inode) -> _ScannedFile:
+        key, data = (machine.host, path), inode.data
+        scanned = self._scanned.get(key)
+        if scanned is None or not _still_holds(scanned, data):
+            scanned = self._scanned[key] = _ScannedFile()
+        while len(data) - scanned.end >= HEADER_BYTES:
+            try:
+                header = read_header(data, scanned.end)
+            except CorruptBatch:
+                break
+            if header.length <= 0 or scanned.end + header.size_bytes > len(data):
+                break
+            place = BatchPlace(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+            scanned.batches.append(place)
+            scanned.starts.append(scanned.end)
+            scanned.end += header.size_bytes
+        return scanned
+
+
+def _still_holds(scanned: _ScannedFile, data: bytearray) -> bool:
+    """Whether the file has only grown since: its last batch stands where it stood."""
+    if not scanned.batches:
+        return True
+    if len(data) < scanned.end:
+        return False
+    header = read_header(data, scanned.starts[-1])
+    return scanned.batches[-1] == (header.base_offset, header.next_offset, header.leader_epoch, header.crc)

@@ -1,0 +1,334 @@
+"""Clients of a simulated cluster: producers and readers, each a process on a host of its own.
+
+They stand on the shipped client's connections and metadata and send one request at a time and partition, so that the
+history knows of every attempt how it ended. A producer that no longer knows its place begins a new incarnation, with a
+new producer id and a new name in the history, as an application does that was restarted.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from barnabas.client.cluster import Cluster, ClusterOptions
+from barnabas.client.connection import Address
+from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
+from barnabas.client.network_channel import connector_over
+from barnabas.protocol.batch import NO_SEQUENCE, TruncatedBatch, iterate_headers, verify_crc
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages import fetch as fetch_api
+from barnabas.protocol.messages import init_producer_id
+from barnabas.protocol.messages import produce as produce_api
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.records import Record, build_batch, iterate_records
+from barnabas.runtime.network import PeerOptions
+from barnabas.simulation.history import ACKS_ALL, History, Outcome, Produce, outcome_of_produce
+from barnabas.simulation.history_values import Written, value_of
+from barnabas.simulation.loop import Life, SimulationLoop
+from barnabas.simulation.network import SimulatedNetwork
+from barnabas.simulation.wires import Wires
+
+_PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
+_MAX_DECOMPRESSED_BYTES: Final = 1 << 26
+_LOST_PLACE: Final = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+@dataclass(slots=True)
+class LoadSettings:
+    """How much clients do; a seed draws it."""
+
+    think_s: float = 1.0
+    max_records: int = 4
+    value_bytes: int = 40
+    request_timeout_ms: int = 4_000
+    give_up_s: float = 25.0
+    poll_wait_ms: int = 500
+
+
+@dataclass(slots=True)
+class LoadCount:
+    """What clients did."""
+
+    requests: int = 0
+    acknowledged: int = 0
+    polls: int = 0
+    records_read: int = 0
+
+
+@dataclass(slots=True)
+class Stage:
+    """What all clients of a world share."""
+
+    loop: SimulationLoop
+    wires: Wires
+    bootstrap: list[Address]
+    seed: str
+    history: History
+    settings: LoadSettings
+    count: LoadCount = field(default_factory=LoadCount)
+    is_over: bool = False
+    on_violation: Callable[[str], None] = lambda _: None
+
+
+class ClientProcess:
+    """A client's process and its way to the cluster."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage = stage
+        self.name = name
+        self.life: Life = stage.loop.life(name)
+        self.chance = random.Random(f"{stage.seed}/{name}")
+        network = SimulatedNetwork(stage.wires, self.life, name)
+        self.cluster = Cluster(
+            stage.bootstrap,
+            random=self.chance,
+            connector=connector_over(network, _PEER),
+            options=ClusterOptions(
+                client_id=name,
+                connect_timeout_ms=2_000,
+                request_timeout_ms=stage.settings.request_timeout_ms,
+                timeout_ms=10_000,
+            ),
+        )
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run in this process."""
+        context = self.life.context.copy()
+        return self.stage.loop.create_task(work, name=self.name, context=context)
+
+    def now(self) -> int:
+        return int(self.stage.loop.now_s * 1_000_000)
+
+
+class ProducerProcess(ClientProcess):
+    """Sends batches, one at a time to each partition; `acks` as in the protocol, idempotent with acks=all."""
+
+    def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition], *, acks: int) -> None:
+        super().__init__(stage, name)
+        self._partitions = partitions
+        self._acks = acks
+        self._generation = 0
+        self._identity: tuple[int, int] | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+        self._sent: dict[TopicPartition, int] = {}
+        self._busy: dict[TopicPartition, None] = {}
+
+    async def run(self) -> None:
+        """Produce until the load is over."""
+        stage = self.stage
+        while not stage.is_over:
+            await asyncio.sleep(self.chance.expovariate(1 / stage.settings.think_s))
+            free = [each for each in self._partitions if each not in self._busy]
+            if not free or stage.is_over:
+                continue
+            topic_partition = self.chance.choice(free)
+            self._busy[topic_partition] = None
+            self.start(self._produce(topic_partition))
+
+    @property
+    def _is_idempotent(self) -> bool:
+        return self._acks == ACKS_ALL
+
+    async def _produce(self, topic_partition: TopicPartition) -> None:
+        generation = self._generation
+        try:
+            identity = await self._identify() if self._is_idempotent else (-1, -1)
+            if identity is None or generation != self._generation:
+                return
+            operations = self._new_operations(topic_partition)
+            sequence = self._sequences.get(topic_partition, 0) if self._is_idempotent else NO_SEQUENCE
+            now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
+            batch = build_batch(
+                [Record(0, now_ms, None, each.value, ()) for each in operations],
+                producer_id=identity[0],
+                producer_epoch=identity[1],
+                base_sequence=sequence,
+            )
+            is_delivered = await self._deliver(topic_partition, batch, operations)
+            if not self._is_idempotent or generation != self._generation:
+                return
+            if is_delivered:
+                self._sequences[topic_partition] = self._sequences.get(topic_partition, 0) + len(operations)
+            else:
+                # What follows a record in doubt must not stand before it: begin anew.
+                self._generation += 1
+                self._identity = None
+                self._sequences.clear()
+        finally:
+            del self._busy[topic_partition]
+
+    def _new_operations(self, topic_partition: TopicPartition) -> list[Produce]:
+        stage, settings = self.stage, self.stage.settings
+        made: list[Produce] = []
+        for _ in range(self.chance.randint(1, settings.max_records)):
+            number = self._sent.get(topic_partition, 0)
+            self._sent[topic_partition] = number + 1
+            value = value_of(
+                Written(topic_partition, self.name, self._generation, number), size_bytes=settings.value_bytes
+            )
+            client = f"{self.name}.{self._generation}"
+            operation = stage.history.produce(
+                client, topic_partition, value, self.now(), acks=self._acks, idempotent=self._is_idempotent
+            )
+            made.append(operation)
+        return made
+
+    async def _deliver(self, topic_partition: TopicPartition, batch: bytes, operations: list[Produce]) -> bool:
+        """Send until it is acknowledged or given up, and close the operations; whether it was acknowledged."""
+        stage = self.stage
+        deadline_s = stage.loop.now_s + stage.settings.give_up_s
+        in_doubt = False
+        while True:
+            stage.count.requests += 1
+            try:
+                offset = await self._attempt(topic_partition, batch)
+            except ClientError as error:
+                kafka = error.error if isinstance(error, KafkaError) else None
+                ended = (
+                    Outcome.UNKNOWN if kafka is None else outcome_of_produce(kafka, earlier_attempt_unknown=in_doubt)
+                )
+                in_doubt |= ended is Outcome.UNKNOWN
+                self.cluster.forget(topic_partition.topic)
+                gives_up = stage.loop.now_s > deadline_s or kafka in _LOST_PLACE or not error.retriable
+                if gives_up or (not self._is_idempotent and in_doubt):
+                    for each in operations:
+                        each.fail(str(error), self.now()) if not in_doubt else each.unknown(str(error), self.now())
+                    return False
+                await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+            else:
+                now = self.now()
+                for number, each in enumerate(operations):
+                    each.ok(None if offset is None else offset + number, now)
+                stage.count.acknowledged += len(operations)
+                return True
+
+    async def _attempt(self, topic_partition: TopicPartition, batch: bytes) -> int | None:
+        cluster, settings = self.cluster, self.stage.settings
+        leader = await cluster.leader(topic_partition)
+        connection = await cluster.connection(leader.node_id)
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=self._acks,
+            timeout_ms=settings.request_timeout_ms * 3 // 4,
+            topics=[TopicProduceData(topic_partition.topic, [PartitionProduceData(topic_partition.partition, batch)])],
+        )
+        if self._acks == 0:
+            await connection.send_only(produce_api.API, request, least=3)
+            return None
+        response = await connection.request(produce_api.API, request, timeout_ms=settings.request_timeout_ms, least=3)
+        ((answer,),) = (topic.partitions for topic in response.responses)
+        if error_code(answer.error_code) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            return None
+        raise_for(answer.error_code, answer.error_message, context=str(topic_partition))
+        return int(answer.base_offset)
+
+    async def _identify(self) -> tuple[int, int] | None:
+        if self._identity is None:
+            try:
+                response = await self.cluster.patiently(
+                    lambda: self.cluster.ask_any(init_producer_id.API, InitProducerIdRequest(transactional_id=None))
+                )
+            except ClientError:
+                return None
+            if response.error_code != ErrorCode.NONE:
+                return None
+            if self._identity is None:
+                self._identity = (response.producer_id, response.producer_epoch)
+        return self._identity
+
+
+class ReaderProcess(ClientProcess):
+    """Reads partitions by assignment, each from its start on."""
+
+    def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition]) -> None:
+        super().__init__(stage, name)
+        self._partitions = partitions
+        self._positions = dict.fromkeys(partitions, 0)
+
+    async def run(self) -> None:
+        """Read until the load is over, one partition after the other."""
+        while not self.stage.is_over:
+            topic_partition = self.chance.choice(self._partitions)
+            try:
+                await self.poll(topic_partition, wait_ms=self.stage.settings.poll_wait_ms)
+            except ClientError:
+                self.cluster.forget(topic_partition.topic)
+                await asyncio.sleep(self.chance.uniform(0.1, 0.5))
+            await asyncio.sleep(self.chance.uniform(0, self.stage.settings.think_s / 2))
+
+    async def read_all(self) -> None:
+        """Read every partition from its start to its high watermark: the final reads. Raises ClientError."""
+        for topic_partition in self._partitions:
+            await self._read_whole(topic_partition)
+
+    async def _read_whole(self, topic_partition: TopicPartition) -> None:
+        self._positions[topic_partition] = 0
+        before = -1
+        while self._positions[topic_partition] > before:
+            before = self._positions[topic_partition]
+            high_watermark = await self.cluster.patiently(
+                lambda: self.poll(topic_partition, wait_ms=0, final=True), timeout_ms=20_000
+            )
+            if self._positions[topic_partition] >= high_watermark:
+                return
+
+    async def poll(self, topic_partition: TopicPartition, *, wait_ms: int, final: bool = False) -> int:
+        """Fetch once from where the last one ended; the high watermark that was told. Raises ClientError."""
+        stage, position = self.stage, self._positions[topic_partition]
+        operation = stage.history.poll(self.name, topic_partition, self.now(), position=position, final=final)
+        stage.count.polls += 1
+        try:
+            leader = await self.cluster.leader(topic_partition)
+            known = (await self.cluster.topic(topic_partition.topic)).partitions[topic_partition.partition]
+            connection = await self.cluster.connection(leader.node_id)
+            asked = FetchPartition(
+                partition=topic_partition.partition,
+                current_leader_epoch=known.leader_epoch,
+                fetch_offset=position,
+                partition_max_bytes=1 << 20,
+            )
+            request = FetchRequest(
+                replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(topic_partition.topic, [asked])]
+            )
+            response = await connection.request(
+                fetch_api.API, request, timeout_ms=stage.settings.request_timeout_ms, least=9
+            )
+            raise_for(response.error_code, context="fetch")
+            ((answer,),) = (topic.partition_responses for topic in response.responses)
+            raise_for(answer.error_code, context=str(topic_partition))
+        except ClientError as error:
+            operation.fail(str(error), self.now())
+            self.cluster.forget(topic_partition.topic)
+            if isinstance(error, KafkaError) and error.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                stage.on_violation(f"{topic_partition}: {self.name} was told that {position} is out of range")
+            raise
+        records = _decode(answer.record_set, position)
+        operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=known.leader_epoch)
+        stage.count.records_read += len(records)
+        if records:
+            self._positions[topic_partition] = records[-1][0] + 1
+        return int(answer.high_watermark)
+
+
+def _decode(record_set: memoryview | None, position: int) -> list[tuple[int, bytes]]:
+    """Offset and value of the records of whole batches from `position` on."""
+    found: list[tuple[int, bytes]] = []
+    if not record_set:
+        return found
+    try:
+        for at, header in iterate_headers(record_set):
+            verify_crc(record_set, at, header)
+            records = iterate_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
+            found += [(each.offset, each.value or b"") for each in records if each.offset >= position]
+    except TruncatedBatch:
+        # The last batch may be cut where the limit of bytes was.
+        return found
+    return found

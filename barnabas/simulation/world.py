@@ -1,0 +1,365 @@
+"""A whole simulated cluster: ZooKeeper, machines with brokers, wires between them; and the verbs of what befalls it.
+
+Everything is drawn from the seed through streams of chance that do not touch each other, so that one more draw here
+moves nothing there. Every verb counts itself in `acted` under its class when it had something to act on.
+
+A scripted plan uses the verbs directly; `faults` draws them; `trial` runs a whole seed.
+"""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.connection import Address
+from barnabas.client.errors import ClientError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.history import History
+from barnabas.simulation.invariants import Invariants
+from barnabas.simulation.load import ClientProcess, LoadSettings, Stage
+from barnabas.simulation.loop import Life, SimulationLoop
+from barnabas.simulation.machine import LISTENER_PORT, Machine, Surroundings
+from barnabas.simulation.wires import Wires
+from broker.serve import StartFailed
+from zk_schema.memory import MemoryZooKeeper
+
+log = logging.getLogger(__name__)
+
+_RESTART_S: Final = (0.5, 4.0)
+_LOST_ALL_DIRECTORIES: Final = "the last log directory"
+
+
+class World:
+    """See the module. Made inside a running `SimulationLoop`, in its world's life."""
+
+    def __init__(
+        self, loop: SimulationLoop, seed: str, *, brokers: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.acted: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self.notes: list[str] = []
+        self.wires = Wires(loop, random.Random(f"{seed}/wires"))
+        self.zookeeper = MemoryZooKeeper(latency=self._zookeeper_latency)
+        self.chance = random.Random(f"{seed}/world")
+        self._zookeeper_chance = random.Random(f"{seed}/zookeeper")
+        self.zookeeper_latency_s = (0.0005, 0.004)
+        surroundings = Surroundings(loop, self.wires, self.zookeeper, seed, self._on_process_failed)
+        self.surroundings = surroundings
+        self.machines = {
+            number: Machine(surroundings, number, self._broker_settings(number, settings or {}))
+            for number in range(1, brokers + 1)
+        }
+        self.invariants = Invariants(list(self.machines.values()), self.zookeeper, self.violate)
+        self.history = History()
+        self.restarts_by_itself = True
+        self.stage = Stage(
+            loop,
+            self.wires,
+            [Address(machine.host, LISTENER_PORT) for machine in self.machines.values()],
+            seed,
+            self.history,
+            LoadSettings(),
+            on_violation=self.violate,
+        )
+        self._clients = 0
+        loop.on_failure = self._on_life_failed
+
+    @staticmethod
+    def _broker_settings(number: int, settings: Mapping[str, str]) -> dict[str, str]:
+        given = {
+            "broker.id": str(number),
+            "zookeeper.connect": "zookeeper:2181",
+            "zookeeper.session.timeout.ms": "6000",
+            "zookeeper.connection.timeout.ms": "10000",
+            "listeners": f"PLAINTEXT://broker-{number}:{LISTENER_PORT}",
+            "log.dirs": "/data/a,/data/b",
+            "auto.create.topics.enable": "false",
+        }
+        return given | dict(settings)
+
+    # What went wrong.
+
+    def violate(self, text: str) -> None:
+        """Note that something is not as it must be."""
+        if len(self.violations) < 50:
+            self.violations.append(f"{self.loop.now_s:.3f} s: {text}")
+
+    def tell(self, text: str) -> None:
+        """Note what befell the cluster."""
+        self.notes.append(f"{self.loop.now_s:.3f} {text}")
+        self.loop.note(text.encode())
+
+    def _on_life_failed(self, life: Life, what: str, error: BaseException | None) -> None:
+        machine = next((each for each in self.machines.values() if each.life is life), None)
+        if machine is None:
+            raise AssertionError(f"{life}: {what}") from error
+        self._on_process_failed(machine, what, error)
+
+    def _on_process_failed(self, machine: Machine, what: str, error: BaseException | None) -> None:
+        """A broker ends its own process."""
+        if machine.life is None:
+            return
+        self.tell(f"{machine.host} ends itself: {what}: {error!r}")
+        machine.last_failure = what
+        if what == _LOST_ALL_DIRECTORIES:
+            self.acted["all log directories"] += 1
+        elif not isinstance(error, StartFailed):
+            log.error("%s: %s", machine.host, what, exc_info=error)
+            self.violate(f"{machine.host} failed: {what}: {error!r}")
+        machine.kill()
+        if self.restarts_by_itself:
+            self.start_later(machine.broker_id, self.chance.uniform(*_RESTART_S))
+
+    # Verbs: processes and machines.
+
+    def start(self, number: int) -> None:
+        """Start a broker, unless it runs."""
+        machine = self.machines[number]
+        if not machine.is_up:
+            self.tell(f"start {machine.host}")
+            machine.start()
+
+    def start_later(self, number: int, delay_s: float) -> None:
+        self.loop.call_in(self.loop.world, delay_s, self.start, number)
+
+    def kill(self, number: int) -> bool:
+        """SIGKILL; the page cache stays."""
+        machine = self.machines[number]
+        if not machine.is_up:
+            return False
+        self.tell(f"kill {machine.host}")
+        self._unpause(machine)
+        machine.kill()
+        self.acted["crash"] += 1
+        return True
+
+    def power_cut(self, number: int, *, keep_some: bool = True) -> bool:
+        """The machine loses power and what was not synced; with `keep_some` chance saves a part of that."""
+        machine = self.machines[number]
+        if not machine.is_up:
+            return False
+        self._unpause(machine)
+        lost = machine.power_cut(keep=machine.chance if keep_some else None)
+        self.tell(f"power cut {machine.host}: {lost} changes lost")
+        self.acted["crash with lost bytes" if lost else "power cut"] += 1
+        return True
+
+    async def stop(self, number: int) -> bool:
+        """SIGTERM; returns when the process has ended."""
+        machine = self.machines[number]
+        if not machine.is_serving or machine.is_pausing:
+            return False
+        self.tell(f"stop {machine.host}")
+        self.acted["clean stop"] += 1
+        life = machine.life
+        await machine.stop()
+        if machine.life is life:
+            machine.kill()
+        return True
+
+    def pause(self, number: int) -> bool:
+        """SIGSTOP; ZooKeeper hears nothing from it either."""
+        machine = self.machines[number]
+        if machine.life is None or machine.is_pausing:
+            return False
+        self.tell(f"pause {machine.host}")
+        machine.is_pausing = True
+        self.loop.hold(machine.life)
+        self._fall_silent(machine)
+        self.acted["pause"] += 1
+        return True
+
+    def resume(self, number: int) -> None:
+        machine = self.machines[number]
+        if machine.is_pausing and machine.life is not None:
+            self.tell(f"resume {machine.host}")
+            self._unpause(machine)
+
+    def _unpause(self, machine: Machine) -> None:
+        if machine.is_pausing and machine.life is not None:
+            machine.is_pausing = False
+            self.loop.release(machine.life)
+
+    def _fall_silent(self, machine: Machine) -> None:
+        """ZooKeeper hears no more of a session: it ends after its timeout, unless it is heard again."""
+        session, life = machine.session, machine.life
+        if session is None or session.session_id == 0:
+            return
+        connection, session_id = session.connection, session.session_id
+        timeout_s = int(machine.settings["zookeeper.session.timeout.ms"]) / 1000
+
+        def expire() -> None:
+            still = machine.life is life and session.session_id == session_id and session.connection is connection
+            if still and (machine.is_pausing or machine.host in self.surroundings.zookeeper_cuts):
+                self.tell(f"session of {machine.host} expires")
+                self.zookeeper.expire(session)
+                self.acted["session expiry"] += 1
+
+        self.loop.call_in(self.loop.world, timeout_s, expire)
+
+    # Verbs: network.
+
+    def cut(self, source: str, target: str) -> None:
+        """Let nothing pass from one host to another until `heal`."""
+        self.tell(f"cut {source} -> {target}")
+        self.wires.cut(source, target)
+
+    def heal(self, source: str, target: str) -> None:
+        self.tell(f"heal {source} -> {target}")
+        self.wires.heal(source, target)
+
+    def reset(self, one: str, other: str) -> int:
+        """Reset the connections between two hosts."""
+        count = self.wires.reset_between(one, other)
+        if count:
+            self.tell(f"reset {count} wires {one} - {other}")
+            self.acted["reset"] += 1
+        return count
+
+    @property
+    def hosts(self) -> list[str]:
+        """All hosts, brokers' and clients'."""
+        brokers = [machine.host for machine in self.machines.values()]
+        return brokers + [f"client-{number}" for number in range(1, self._clients + 1)]
+
+    # Verbs: ZooKeeper.
+
+    def expire_session(self, number: int) -> bool:
+        """ZooKeeper forgets a session; its client learns it at once."""
+        machine = self.machines[number]
+        session = machine.session
+        if session is None or session.session_id == 0:
+            return False
+        self.tell(f"expire {machine.host}")
+        self.zookeeper.expire(session)
+        self.acted["session expiry"] += 1
+        return True
+
+    def lose_zookeeper_connection(self, number: int, *, apply_under_way: bool) -> bool:
+        """The connection to ZooKeeper breaks with requests under way, done or not; it comes back."""
+        session = self.machines[number].session
+        if session is None or session.connection is None:
+            return False
+        self.tell(f"zookeeper connection of broker-{number} breaks")
+        unknown = session.writes_under_way
+        self.zookeeper.disconnect(session, apply_under_way=apply_under_way)
+        self.acted["unknown outcome" if unknown else "connection loss"] += 1
+        return True
+
+    def cut_zookeeper(self, number: int) -> None:
+        """A machine reaches ZooKeeper no more; its session ends after its timeout."""
+        machine = self.machines[number]
+        cuts = self.surroundings.zookeeper_cuts
+        cuts[machine.host] = cuts.get(machine.host, 0) + 1
+        self.tell(f"cut {machine.host} from zookeeper")
+        session = machine.session
+        if session is None:
+            return
+        self.acted["cut from zookeeper"] += 1
+        if session.connection is not None:
+            self._fall_silent(machine)
+            self.zookeeper.withhold(session, requests=True, answers=True)
+            self.loop.call_in(self.loop.world, self.chance.uniform(0, 4), self._notice_cut, machine, session)
+        session.is_held = True
+
+    def _notice_cut(self, machine: Machine, session: object) -> None:
+        """The client's pings go unanswered: it gives its connection up and seeks another."""
+        if machine.session is session and machine.host in self.surroundings.zookeeper_cuts:
+            assert machine.session is not None
+            self.zookeeper.disconnect(machine.session, hold=True, apply_under_way=False)
+
+    def heal_zookeeper(self, number: int) -> None:
+        machine = self.machines[number]
+        cuts = self.surroundings.zookeeper_cuts
+        cuts[machine.host] -= 1
+        if not cuts[machine.host]:
+            del cuts[machine.host]
+            self.tell(f"heal {machine.host} to zookeeper")
+            session = machine.session
+            if session is not None:
+                if session.connection is not None:
+                    # What was lost on the way breaks the connection at last.
+                    self.zookeeper.disconnect(session, apply_under_way=False)
+                self.zookeeper.release(session)
+
+    def stop_zookeeper(self) -> None:
+        """The ensemble has no quorum: it serves nobody, and no session ends."""
+        self.tell("zookeeper has no quorum")
+        self.zookeeper.stop()
+        self.acted["zookeeper without quorum"] += 1
+
+    def start_zookeeper(self) -> None:
+        self.tell("zookeeper has a quorum")
+        self.zookeeper.start()
+
+    def _zookeeper_latency(self) -> float:
+        low, high = self.zookeeper_latency_s
+        return low + (high - low) * self._zookeeper_chance.random()
+
+    # Clients.
+
+    def client(self) -> ClientProcess:
+        """A client's process on a host of its own."""
+        return ClientProcess(self.stage, self.client_name())
+
+    def client_name(self) -> str:
+        self._clients += 1
+        return f"client-{self._clients}"
+
+    async def create_topics(self, topics: list[NewTopic]) -> None:
+        """Create topics, trying until the cluster does it."""
+        client = self.client()
+
+        async def create() -> None:
+            left = list(topics)
+            while left:
+                try:
+                    outcomes = await Admin(client.cluster).create_topics(left)
+                    left = [each for each in left if (error := outcomes[each.name]) and error.error.name != _EXISTS]
+                except ClientError:
+                    await asyncio.sleep(0.5)
+
+        await client.start(create())
+
+    async def until(self, holds: Callable[[], bool], *, timeout_s: float, step_s: float = 0.1) -> bool:
+        """Wait until something holds; whether it came to."""
+        deadline_s = self.loop.now_s + timeout_s
+        while not holds():
+            if self.loop.now_s >= deadline_s:
+                return False
+            await asyncio.sleep(step_s)
+        return True
+
+    # The state of the cluster.
+
+    def why_not_converged(self, *, partitions: Mapping[TopicPartition, int] | None = None) -> str:
+        """What keeps the cluster from being whole; empty when nothing does."""
+        for machine in self.machines.values():
+            if not machine.is_serving:
+                return f"{machine.host} does not serve ({machine.last_failure or 'it starts'})"
+        held = {(machine.broker_id, part.topic_partition): part for machine, part in self.invariants.replicas()}
+        for at in partitions or self.invariants.watched:
+            assignment, state = self.invariants.assignment(at.topic), self.invariants.state(at)
+            if assignment is None or state is None or state.leader == -1:
+                return f"{at} has no leader: {state}"
+            replicas = assignment.partitions[at.partition]
+            if set(state.isr) != set(replicas):
+                return f"{at}: ISR {state.isr} of {replicas}, leader {state.leader} epoch {state.leader_epoch}"
+            leader = held.get((state.leader, at))
+            if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
+                return f"{at}: broker {state.leader} does not know that it leads in epoch {state.leader_epoch}"
+            end = leader.log.log_end_offset
+            for replica in replicas:
+                there = held.get((replica, at))
+                if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
+                    told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
+                    return f"{at}: broker {replica} is at {told}, the leader at {end}"
+        return ""
+
+
+_EXISTS: Final = "TOPIC_ALREADY_EXISTS"

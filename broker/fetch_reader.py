@@ -1,5 +1,10 @@
 """Reads the partitions of a Fetch: bounds, isolation, and what each answer says.
 
+A follower reads to the log's end. What its request says of its own log is counted before anything is read, so that
+the answer has the high watermark that follows from it; a wrong offset or logs that diverge count as nothing
+(KAFKA-14704). From version 11 on a consumer may read from a follower, and a leader names a replica that is nearer, if a
+selector is configured (KIP-392).
+
 The first partition that has records may exceed the limits by one batch (from version 3 on), later ones get what is
 left. A slice that is read but not sent must be released.
 """
@@ -9,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId
 from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.storage.index import CorruptIndex
@@ -17,6 +23,7 @@ from barnabas.storage.read import LogRead, OffsetOutOfRange
 from barnabas.storage.scan import CorruptSegment
 from broker.fetch_sessions import FetchSession, WantedPartition
 from broker.partition_access import find_partition
+from broker.replica_selector import choose_replica
 from broker.services import Services
 from replication.partition import Partition, PartitionRefused
 
@@ -25,6 +32,8 @@ _DEBUGGING_CONSUMER: Final = -2
 _WHOLE_BATCH_SINCE: Final = 3
 _MAGIC_2_SINCE: Final = 4
 _STORAGE_ERROR_SINCE: Final = 6
+_ANY_REPLICA_SINCE: Final = 11
+NO_REPLICA: Final = BrokerId(-1)
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +45,11 @@ class PartitionRead:
         "aborted",
         "diverging",
         "error",
+        "has_more",
         "high_watermark",
         "last_stable_offset",
         "log_start_offset",
+        "preferred_replica",
         "records",
         "wanted",
     )
@@ -51,6 +62,9 @@ class PartitionRead:
         self.log_start_offset = -1
         self.aborted: list[AbortedTransaction] | None = None
         self.diverging: EpochEndOffset | None = None
+        self.preferred_replica = NO_REPLICA
+        self.has_more = True
+        """Whether the next answer of the session must look at the partition even if nothing happens to it."""
         self.records: FileSlice | None = None
 
     @property
@@ -65,7 +79,7 @@ class PartitionRead:
     @property
     def ends_the_wait(self) -> bool:
         """Whether the client should hear of it at once."""
-        return self.error is not ErrorCode.NONE or self.diverging is not None
+        return self.error is not ErrorCode.NONE or self.diverging is not None or self.preferred_replica != NO_REPLICA
 
 
 class FetchReader:
@@ -73,8 +87,11 @@ class FetchReader:
 
     __slots__ = (
         "_broker",
+        "_client_rack",
         "_committed_only",
-        "_from_follower",
+        "_follower",
+        "_is_arrival",
+        "_listener_name",
         "_max_bytes",
         "_storage_error",
         "_to_log_end",
@@ -82,11 +99,22 @@ class FetchReader:
     )
 
     def __init__(
-        self, broker: Services, *, version: int, replica_id: int, isolation_level: int, max_bytes: int
+        self,
+        broker: Services,
+        *,
+        version: int,
+        replica_id: int,
+        isolation_level: int,
+        max_bytes: int,
+        client_rack: str = "",
+        listener_name: str = "",
     ) -> None:
         self._broker = broker
         self._version = version
-        self._from_follower = replica_id >= 0
+        self._follower = BrokerId(replica_id) if replica_id >= 0 else None
+        self._client_rack = client_rack
+        self._listener_name = listener_name
+        self._is_arrival = True
         self._to_log_end = replica_id >= 0 or replica_id == _DEBUGGING_CONSUMER
         self._committed_only = isolation_level == READ_COMMITTED and not self._to_log_end
         self._max_bytes = max_bytes
@@ -114,6 +142,8 @@ class FetchReader:
         except BaseException:
             release(reads)
             raise
+        # A request that waits says nothing new of its follower when it is looked at again.
+        self._is_arrival = False
         # Kafka finds partitions that it does not know before it reads, and tells them last.
         unknown = [read for read in reads if read.is_unknown]
         return [read for read in reads if not read.is_unknown] + unknown if unknown else reads
@@ -124,7 +154,10 @@ class FetchReader:
         topic_partition = wanted.topic_partition
         try:
             partition = find_partition(self._broker, topic_partition)
-            partition.require_leader(wanted.current_leader_epoch)
+            if self._follower is None and self._version >= _ANY_REPLICA_SINCE:
+                partition.require_replica(wanted.current_leader_epoch)
+            else:
+                partition.require_leader(wanted.current_leader_epoch)
             read = self._read_log(partition, wanted, max_bytes, at_least_one=at_least_one)
         except PartitionRefused as refused:
             is_storage = refused.error is ErrorCode.KAFKA_STORAGE_ERROR
@@ -149,11 +182,21 @@ class FetchReader:
     ) -> PartitionRead:
         read = PartitionRead(wanted)
         replica = partition.log
+        is_assigned = True
+        if wanted.last_fetched_epoch >= 0:
+            read.diverging = self._divergence(partition, wanted)
+        if self._follower is not None:
+            is_assigned = partition.is_assigned(self._follower)
+            if is_assigned and self._is_arrival and read.diverging is None:
+                self._count_follower(partition, wanted, self._follower)
         # Taken once: what is read below must agree with what is told.
         read.high_watermark = high_watermark = replica.high_watermark
         read.last_stable_offset = last_stable_offset = replica.last_stable_offset
         read.log_start_offset = replica.log_start_offset
-        if wanted.last_fetched_epoch >= 0 and self._diverges(partition, wanted, read):
+        if read.diverging is not None:
+            return read
+        if self._follower is None and (nearer := self._nearer_replica(partition, wanted)) is not None:
+            read.preferred_replica = nearer
             return read
         if self._to_log_end:
             upper_bound = replica.log_end_offset
@@ -161,10 +204,11 @@ class FetchReader:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
         result = replica.read(
             wanted.fetch_offset,
-            max_bytes=0 if self._from_follower else max_bytes,
+            max_bytes=max_bytes if is_assigned else 0,
             upper_bound_offset=upper_bound,
-            min_one_batch=at_least_one and not self._from_follower,
+            min_one_batch=at_least_one and is_assigned,
         )
+        read.has_more = self._has_more(partition, wanted, high_watermark)
         read.records = result.slice
         if result.first_batch_incomplete and self._version >= _WHOLE_BATCH_SINCE and read.records is not None:
             # These clients make progress by the limits of later requests; a piece of a batch is of no use to them.
@@ -182,9 +226,42 @@ class FetchReader:
                 raise
         return read
 
+    def _has_more(self, partition: Partition, wanted: WantedPartition, high_watermark: int) -> bool:
+        if self._follower is None:
+            return wanted.fetch_offset < high_watermark
+        # Who is to join the in-sync set is counted by each of its requests; who is in it only when something happens.
+        return wanted.fetch_offset < partition.log.log_end_offset or not partition.is_in_sync(self._follower)
+
     @staticmethod
-    def _diverges(partition: Partition, wanted: WantedPartition, read: PartitionRead) -> bool:
-        """Whether the client's log has left ours at its last epoch (KIP-595); then it is told where."""
+    def _count_follower(partition: Partition, wanted: WantedPartition, follower: BrokerId) -> None:
+        replica = partition.log
+        if not replica.log_start_offset <= wanted.fetch_offset <= replica.log_end_offset:
+            raise _out_of_range(partition, wanted)
+        partition.on_follower_fetch(
+            follower,
+            leader_epoch=wanted.current_leader_epoch,
+            fetch_offset=wanted.fetch_offset,
+            log_start_offset=wanted.log_start_offset,
+        )
+
+    def _nearer_replica(self, partition: Partition, wanted: WantedPartition) -> BrokerId | None:
+        """Another replica that the consumer should read from (KIP-392)."""
+        selector = self._broker.config.replica_selector
+        if selector is None or not self._client_rack or partition.leadership is None:
+            return None
+        return choose_replica(
+            selector,
+            partition,
+            self._broker.metadata,
+            client_rack=self._client_rack,
+            listener_name=self._listener_name,
+            fetch_offset=wanted.fetch_offset,
+            now_ms=self._broker.clock.monotonic_ms(),
+        )
+
+    @staticmethod
+    def _divergence(partition: Partition, wanted: WantedPartition) -> EpochEndOffset | None:
+        """Where the client's log has left ours, if it has at its last epoch (KIP-595)."""
         replica = partition.log
         if wanted.fetch_offset < replica.log_start_offset:
             raise _out_of_range(partition, wanted)
@@ -192,9 +269,8 @@ class FetchReader:
         if epoch < 0 or end_offset < 0:
             raise _out_of_range(partition, wanted)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            read.diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-            return True
-        return False
+            return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return None
 
 
 def _aborted_in(replica: Log, read: LogRead) -> list[AbortedTransaction]:

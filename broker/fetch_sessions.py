@@ -33,6 +33,7 @@ class WantedPartition:
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "sent_high_watermark",
         "sent_log_start_offset",
@@ -47,6 +48,7 @@ class WantedPartition:
         max_bytes: int,
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
     ) -> None:
         self.topic_partition = topic_partition
         self.fetch_offset = fetch_offset
@@ -54,6 +56,7 @@ class WantedPartition:
         # Any negative epoch means that none is known.
         self.current_leader_epoch = max(current_leader_epoch, NO_LEADER_EPOCH)
         self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
 
@@ -63,14 +66,19 @@ class WantedPartition:
         self.max_bytes = newer.max_bytes
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
+        self.log_start_offset = newer.log_start_offset
 
 
 class Watched(Protocol):
-    """A replica, as a session sees it: it tells the session of its changes."""
+    """A replica, as a session sees it: it tells a consumer's session of what is committed, a follower's of its end."""
 
     def watch(self, watcher: "FetchSession") -> None: ...
 
     def unwatch(self, watcher: "FetchSession") -> None: ...
+
+    def watch_end(self, watcher: "FetchSession") -> None: ...
+
+    def unwatch_end(self, watcher: "FetchSession") -> None: ...
 
 
 class ParkedFetch(Protocol):
@@ -78,13 +86,18 @@ class ParkedFetch(Protocol):
 
     def partition_changed(self, topic_partition: TopicPartition) -> None: ...
 
+    def watermark_changed(self, topic_partition: TopicPartition) -> None: ...
+
     def interrupted(self) -> None:
         """Nobody will tell it of changes any more."""
         ...
 
 
 class FetchSession:
-    """One client's session. `dirty` holds, in order, the partitions that the next answer must look at."""
+    """One client's session, a privileged one is a follower's.
+
+    `dirty` holds, in order, the partitions that the next answer must look at.
+    """
 
     __slots__ = (
         "_is_closed",
@@ -118,6 +131,13 @@ class FetchSession:
             if self._parked is not None:
                 self._parked.partition_changed(topic_partition)
 
+    def watermark_changed(self, topic_partition: TopicPartition) -> None:
+        """What the follower is to be told of the partition has changed, though there is nothing new to read."""
+        if topic_partition in self.partitions:
+            self.dirty[topic_partition] = None
+            if self._parked is not None:
+                self._parked.watermark_changed(topic_partition)
+
     def park(self, request: ParkedFetch) -> None:
         """Tell `request` of changes until `unpark`."""
         if self._parked is not None:
@@ -147,18 +167,24 @@ class FetchSession:
             return
         self.stop_watching(topic_partition)
         self._watched[topic_partition] = replica
-        replica.watch(self)
+        if self.is_privileged:
+            replica.watch_end(self)
+        else:
+            replica.watch(self)
 
     def stop_watching(self, topic_partition: TopicPartition) -> None:
         replica = self._watched.pop(topic_partition, None)
-        if replica is not None:
+        if replica is None:
+            return
+        if self.is_privileged:
+            replica.unwatch_end(self)
+        else:
             replica.unwatch(self)
 
     def close(self) -> None:
         self._is_closed = True
-        for replica in self._watched.values():
-            replica.unwatch(self)
-        self._watched.clear()
+        for topic_partition in tuple(self._watched):
+            self.stop_watching(topic_partition)
         if self._parked is not None:
             self._parked.interrupted()
             self._parked = None

@@ -13,7 +13,14 @@ from types import MappingProxyType
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import LEADER_DURING_DELETE, NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
+from barnabas.protocol.ids import (
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+)
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata, UpdateMetadataPartition
 
 NO_CONTROLLER: Final = BrokerId(-1)
@@ -40,6 +47,11 @@ class MetadataView:
     def brokers(self) -> Mapping[BrokerId, LiveBroker]:
         """The live brokers by id, in the order of the ids."""
         return self._brokers
+
+    def broker_epoch_of(self, broker_id: BrokerId) -> BrokerEpoch | None:
+        """Under which epoch a broker is registered; None when it is not known to be alive."""
+        broker = self._brokers.get(broker_id)
+        return None if broker is None else broker.broker_epoch
 
     def brokers_on(self, listener_name: str) -> Mapping[BrokerId, Endpoint]:
         """Where the live brokers that have such a listener are reached by it, in the order of their ids."""

@@ -5,7 +5,6 @@ start is Kafka's: ZooKeeper, cluster id, broker id, logs, sockets (bound, not se
 meta.properties, candidate for controller, and only then requests.
 """
 
-import asyncio
 import contextlib
 import logging
 import random
@@ -103,7 +102,7 @@ class Broker:
         control: ControlListener,
         membership: Membership,
         metrics_server: MetricsServer | None,
-        maintenance: "asyncio.Task[None]",
+        chores: tuple[Callable[[], object], ...],
     ) -> None:
         self.services = services
         self._network = network
@@ -111,7 +110,7 @@ class Broker:
         self._control = control
         self._membership = membership
         self._metrics_server = metrics_server
-        self._maintenance = maintenance
+        self._chores = chores
 
     @property
     def broker_id(self) -> BrokerId:
@@ -125,7 +124,8 @@ class Broker:
         await self.services.controller.stop()
         await self._control.stop()
         await self._control_plane.close()
-        self._maintenance.cancel()
+        for stop in self._chores:
+            stop()
         await self.services.replicas.close()
         await self.services.log_directories.close()
         if self._metrics_server is not None:
@@ -175,7 +175,18 @@ class _Start:
         listeners = await self._listen(network)
         control_plane = ports.open_control_plane(config, ports.supervisor)
         self._undo.push_async_callback(control_plane.close)
-        services = self._services(broker_id, cluster_id, zk, membership, log_directories, control_plane)
+        metadata = MetadataView()
+        channel = AlterPartitionChannel(
+            broker_id,
+            broker_epoch=lambda: membership.broker_epoch,
+            metadata=metadata,
+            control_plane=control_plane,
+            clock=ports.clock,
+            spawn=ports.supervisor.spawn,
+        )
+        self._undo.callback(channel.stop)
+        replication = self._replication_ports(broker_id, metadata, log_directories, channel)
+        services = self._services(cluster_id, zk, metadata, replication, control_plane)
         self._replicas = services.replicas
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
@@ -189,6 +200,8 @@ class _Start:
         log_directories.write_meta_properties(broker_id, cluster_id)
         maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
         self._undo.callback(maintenance.cancel)
+        lag_checks = ports.supervisor.spawn(services.replicas.check_lags(), name="in-sync sets")
+        self._undo.callback(lag_checks.cancel)
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
@@ -204,7 +217,7 @@ class _Start:
             control=control,
             membership=membership,
             metrics_server=metrics_server,
-            maintenance=maintenance,
+            chores=(maintenance.cancel, lag_checks.cancel, channel.stop),
         )
 
     async def _hear_of_the_cluster(self, services: Services) -> None:
@@ -274,14 +287,14 @@ class _Start:
 
     def _services(
         self,
-        broker_id: BrokerId,
         cluster_id: str,
         zk: ZooKeeper,
-        membership: Membership,
-        log_directories: LogDirectories,
+        metadata: MetadataView,
+        replication: ReplicationPorts,
         control_plane: ControlPlane,
     ) -> Services:
         ports, config = self._ports, self._config
+        broker_id = replication.broker_id
         metrics = BrokerMetrics(ports.clock)
         controller = Controller(
             broker_id,
@@ -294,8 +307,6 @@ class _Start:
                 delete_topic_enable=config.delete_topic_enable,
             ),
         )
-        metadata = MetadataView()
-        replication = self._replication_ports(broker_id, membership, metadata, log_directories, control_plane)
         return Services(
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -306,7 +317,7 @@ class _Start:
             zk=zk,
             metadata=metadata,
             replicas=Replicas(replication),
-            log_directories=log_directories,
+            log_directories=replication.log_directories,
             controller=controller,
             producer_ids=ProducerIds(broker_id, zk),
             features=FinalizedFeatures(zk, ports.supervisor),
@@ -320,21 +331,11 @@ class _Start:
     def _replication_ports(
         self,
         broker_id: BrokerId,
-        membership: Membership,
         metadata: MetadataView,
         log_directories: LogDirectories,
-        control_plane: ControlPlane,
+        channel: AlterPartitionChannel,
     ) -> ReplicationPorts:
         ports = self._ports
-        channel = AlterPartitionChannel(
-            broker_id,
-            broker_epoch=lambda: membership.broker_epoch,
-            metadata=metadata,
-            control_plane=control_plane,
-            clock=ports.clock,
-            spawn=ports.supervisor.spawn,
-        )
-        self._undo.callback(channel.stop)
         return ReplicationPorts(
             broker_id=broker_id,
             clock=ports.clock,
@@ -342,6 +343,8 @@ class _Start:
             log_directories=log_directories,
             isr_channel=channel,
             broker_epoch_of=metadata.broker_epoch_of,
+            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            holds_below_min_isr=self._config.last_replica_defence,
         )
 
     async def _serve_control(

@@ -1,87 +1,73 @@
-"""One replica of a partition on this broker: its role, its log, and who waits for it.
+"""One replica of a partition on this broker and its role: what it does as leader, and who waits for it.
 
 Owned by the broker's event loop; every method but the coroutines returns without waiting. Invariants:
 
-- at most one append is between its preparation and its publication (`_writing`);
-- a role change waits for the append under way, and fails every waiter of the earlier leader epoch before another
-  event of the partition is handled;
+- a role change waits for the append or cut under way, and fails every waiter of the earlier leader epoch before
+  another event of the partition is handled;
 - the high watermark never falls within a leader epoch, and nothing at or above it reaches a consumer;
-- with `flush.messages=1` the high watermark does not pass what an fsync has made durable.
+- with `flush.messages=1` the high watermark does not pass what an fsync has made durable here;
+- a leader's changes of the in-sync set are proposals until the controller has answered (`replication.isr`).
 
-With one replica the high watermark is the replica's own end. What followers report is added to it where
-its own end is used (`_advance`), not beside it.
+What a leader knows of its followers is `replication.leader`; the log and what a follower does with it are
+`replication.replica`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from barnabas.runtime.clock import Clock
+from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
-from replication.waiters import OffsetWaiters
+from barnabas.storage.read import OffsetOutOfRange
+from replication.acknowledgements import Acknowledgements, PartitionRefused, complete, fail, refuse, wait_for
+from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
+from replication.leader import LeaderState
+from replication.ports import ReplicationPorts
+from replication.replica import FollowerWatcher, Replica, Watcher
+
+__all__ = ["ALL_REPLICAS", "FollowerWatcher", "Partition", "PartitionRefused", "Watcher"]
 
 log = logging.getLogger(__name__)
 
 ALL_REPLICAS: Final = -1
 FLUSH_EACH_APPEND: Final = 1
+END_OF_COMMITTED: Final = -1
+"""Instead of an offset to delete records before: the high watermark."""
 _CLIENT: Final = AppendOrigin.CLIENT
 
 
-class PartitionRefused(Exception):
-    """The partition does not do what was asked; `error` is what the peer is told."""
-
-    def __init__(self, error: ErrorCode, message: str = "") -> None:
-        super().__init__(message or error.name)
-        self.error = error
-        self.message = message or None
-
-
-class Watcher(Protocol):
-    """Someone who wants to know that there may be something new to read."""
-
-    def partition_changed(self, topic_partition: TopicPartition) -> None: ...
-
-
-class Partition:
+class Partition(Replica):
     """See the module."""
 
     def __init__(
-        self,
-        topic_partition: TopicPartition,
-        log_: Log,
-        directory: LogDirectory,
-        *,
-        broker_id: BrokerId,
-        clock: Clock,
-        spawn: Callable[..., "asyncio.Task[None]"],
+        self, topic_partition: TopicPartition, log_: Log, directory: LogDirectory, ports: ReplicationPorts
     ) -> None:
-        self.topic_partition = topic_partition
-        self.log = log_
-        self.directory = directory
-        self.leader_id = NO_LEADER
-        self.leader_epoch = NO_LEADER_EPOCH
-        self.isr: tuple[BrokerId, ...] = ()
+        super().__init__(topic_partition, log_, directory, ports)
         self.replicas: tuple[BrokerId, ...] = ()
-        self.zk_version = 0
         self.min_in_sync_replicas = 1
-        self._broker_id = broker_id
-        self._clock = clock
-        self._spawn = spawn
-        self._writing = asyncio.Lock()
-        self._watchers: dict[Watcher, None] = {}
-        self._committed: OffsetWaiters[asyncio.Future[None]] = OffsetWaiters()
-        self._durable: OffsetWaiters[asyncio.Future[None]] = OffsetWaiters()
+        self.leadership: LeaderState | None = None
+        """What the leader knows of its followers; None in any other role."""
+        self._waits = Acknowledgements()
         self._flushing = False
-        self.is_offline = False
+        self._undecided = False
+        """Whether the pending proposal was answered without a decision, so that it has to be sent again."""
+        self._takes_all = False
+        """Whether the committed in-sync set is great enough for acks=all."""
+        self._lacks_replicas = True
+        """Whether even the maximal one is too small."""
 
     @property
     def is_leader(self) -> bool:
         return self.leader_id == self._broker_id and not self.is_offline
+
+    @property
+    def isr(self) -> tuple[BrokerId, ...]:
+        """The committed in-sync set, as the leader knows it; nobody else does."""
+        return () if self.leadership is None else self.leadership.isr.committed
 
     # Roles.
 
@@ -97,42 +83,65 @@ class Partition:
         """Lead from now on; waiters of earlier epochs fail with NOT_LEADER_OR_FOLLOWER."""
         async with self._writing:
             if leader_epoch > self.leader_epoch:
-                self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._waits.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.leader_id = self._broker_id
             self.leader_epoch = leader_epoch
-            self.isr = isr
             self.replicas = replicas
-            self.zk_version = zk_version
             self.min_in_sync_replicas = min_in_sync_replicas
+            # Before anything is written in it: followers ask for epochs without records too (KAFKA-7415).
             self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)
-            self._after_append()
+            self._undecided = False
+            self.leadership = LeaderState(
+                broker_id=self._broker_id,
+                leader_epoch=leader_epoch,
+                epoch_start_offset=self.log.log_end_offset,
+                replicas=replicas,
+                isr=isr,
+                zk_version=zk_version,
+                now_ms=self._clock.monotonic_ms(),
+            )
+            self._note_isr()
+            if self.log.needs_flush():
+                self._start_flush()
+            self._advance()
             self._notify()
 
-    async def resign(self, *, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
-        """Stop leading: another broker does, or none."""
+    async def become_follower(
+        self, *, leader_id: BrokerId, leader_epoch: LeaderEpoch, replicas: tuple[BrokerId, ...]
+    ) -> None:
+        """Follow another broker from now on, or nobody while there is no leader."""
         async with self._writing:
-            self.leader_id = leader_id
-            self.leader_epoch = max(self.leader_epoch, leader_epoch)
-            self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._notify()
+            self.replicas = replicas
+            self._leave_leadership(leader_id, leader_epoch)
+
+    async def resign(self, *, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
+        """Stop leading or following: this broker holds the replica no longer, or stops."""
+        async with self._writing:
+            self._leave_leadership(leader_id, leader_epoch)
+
+    def _leave_leadership(self, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
+        assert leader_id != self._broker_id
+        if self.leadership is not None:
+            self._ports.isr_channel.withdraw(self.topic_partition)
+            self.leadership = None
+        self.leader_id = leader_id
+        self.leader_epoch = max(self.leader_epoch, leader_epoch)
+        self._waits.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._notify()
 
     def go_offline(self) -> None:
         """The log's directory has failed: nothing is served from it any more."""
         self.is_offline = True
-        self._fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._waits.fail_all(ErrorCode.KAFKA_STORAGE_ERROR)
         self._notify()
 
     def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Refuse unless this replica leads, and in the epoch that the peer believes in, if it names one (KIP-320)."""
-        if self.is_offline:
-            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
-        if current_leader_epoch not in (NO_LEADER_EPOCH, self.leader_epoch):
-            older = current_leader_epoch < self.leader_epoch
-            raise PartitionRefused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        self.require_replica(current_leader_epoch)
         if self.leader_id != self._broker_id:
             raise PartitionRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    # Appending.
+    # Appending as leader.
 
     def try_append(self, records: memoryview, *, acks: int) -> AppendInfo | None:
         """Append now, or return None when it would have to wait for a slow directory: then await `append`.
@@ -141,20 +150,10 @@ class Partition:
             PartitionRefused: not leader, or too few replicas in sync for acks=all.
             AppendRejected: the records are not acceptable; nothing was written.
         """
-        directory = self.directory
-        if not directory.writes_inline or self._writing.locked():
+        if not self.directory.writes_inline or self._writing.locked():
             return None
         prepared = self._prepare(records, acks)
-        if prepared.duplicate is not None:
-            return prepared.duplicate
-        try:
-            written = directory.try_write_inline(prepared)
-        except LogOffline as error:
-            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        assert written, "nothing happened between the question and the write"
-        info = self.log.publish(prepared)
-        self._after_append()
-        return info
+        return self._write_now(prepared) if prepared.duplicate is None else prepared.duplicate
 
     async def append(self, records: memoryview, *, acks: int) -> AppendInfo:
         """Append in turn, writing in the directory's own thread. Raises as `try_append`."""
@@ -162,77 +161,55 @@ class Partition:
             prepared = self._prepare(records, acks)
             if prepared.duplicate is not None:
                 return prepared.duplicate
-            writing = asyncio.ensure_future(self.directory.write_in_thread(prepared))
-            is_cancelled = False
-            while not writing.done():
-                try:
-                    await asyncio.wait((writing,))
-                except asyncio.CancelledError:
-                    # The thread writes on: the place is taken until it is known what became of it.
-                    is_cancelled = True
-            try:
-                writing.result()
-                info = self.log.publish(prepared)
-                self._after_append()
-            except LogOffline as error:
-                if not is_cancelled:
-                    raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-            if is_cancelled:
-                raise asyncio.CancelledError
-            return info
+            return await self._write_in_thread(prepared)
 
     def _prepare(self, records: memoryview, acks: int) -> PreparedAppend:
-        if acks == ALL_REPLICAS or self.is_offline or self.leader_id != self._broker_id:
+        if (acks == ALL_REPLICAS and not self._takes_all) or self.is_offline or self.leader_id != self._broker_id:
             self._check_append(acks)
-        try:
-            return self.log.prepare_append(
-                records, leader_epoch=self.leader_epoch, origin=_CLIENT, now_ms=self._clock.wall_ms()
-            )
-        except LogOffline as error:
-            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        except OSError as error:
-            # A new segment could not be made.
-            self.directory.fail(error)
-            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return self._prepare_from(records, _CLIENT)
 
     def _check_append(self, acks: int) -> None:
         self.require_leader()
-        if acks == ALL_REPLICAS and len(self.isr) < self.min_in_sync_replicas:
+        if acks == ALL_REPLICAS and not self._takes_all:
             raise PartitionRefused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {set(self.isr)} is insufficient to satisfy the min.isr requirement "
                 f"of {self.min_in_sync_replicas} for partition {self.topic_partition}",
             )
 
-    def _after_append(self) -> None:
+    def _after_append(self, info: AppendInfo) -> None:
         if self.log.needs_flush():
             self._start_flush()
+        leadership = self.leadership
+        if leadership is not None and leadership.remotes:
+            leadership.on_append(end_offset_before=info.first_offset, now_ms=self._clock.monotonic_ms())
+            for watcher in tuple(self._follower_watchers):
+                watcher.partition_changed(self.topic_partition)
         self._advance()
 
     def when_acknowledged(self, info: AppendInfo, *, acks: int) -> "asyncio.Future[None] | None":
         """What the answer to an append has to wait for; None when nothing. To be asked before the loop turns again.
 
-        The future fails with PartitionRefused when the leader epoch ends first. A duplicate waits like its original.
+        The future fails with PartitionRefused when the leader epoch ends first, or when so many replicas have left the
+        in-sync set that fewer than min.insync.replicas have the records. A duplicate waits like its original.
         """
         end = info.last_offset + 1
-        if acks == ALL_REPLICAS and self.log.high_watermark < end:
-            return self._wait(self._committed, end)
+        if acks == ALL_REPLICAS:
+            if self._lacks_replicas:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                return refuse(future, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            if self.log.high_watermark < end:
+                return wait_for(self._waits.committed, end)
         if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.recovery_point < end:
-            return self._wait(self._durable, end)
+            return wait_for(self._waits.durable, end)
         return None
-
-    @staticmethod
-    def _wait(waiters: "OffsetWaiters[asyncio.Future[None]]", end: int) -> "asyncio.Future[None]":
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters.add(end, future)
-        return future
 
     # Durability.
 
     def _start_flush(self) -> None:
         if not self._flushing:
             self._flushing = True
-            self._spawn(self._flush(), name=f"flush {self.topic_partition}")
+            self._ports.spawn(self._flush(), name=f"flush {self.topic_partition}")
 
     async def _flush(self) -> None:
         """Group commit: one fsync at a time, each covering all that was appended before it began."""
@@ -247,40 +224,171 @@ class Partition:
             self._flushing = False
 
     def _advance(self) -> None:
-        """Raise the high watermark as far as it may go, and let go of those who waited for it."""
-        if self.leader_id != self._broker_id or self.is_offline:
+        """Raise a leader's high watermark as far as it may go, and let go of those who waited for it."""
+        leadership = self.leadership
+        if leadership is None or self.is_offline:
             return
-        log_ = self.log
-        if self._durable.next_offset <= log_.recovery_point:
-            _complete(self._durable.pop_reached(log_.recovery_point))
-        own_end = log_.recovery_point if log_.config.flush_messages == FLUSH_EACH_APPEND else log_.log_end_offset
-        if log_.advance_high_watermark(own_end):
-            if self._committed.next_offset <= own_end:
-                _complete(self._committed.pop_reached(own_end))
-            if self._watchers:
+        log_, waits = self.log, self._waits
+        if waits.durable.next_offset <= log_.recovery_point:
+            complete(waits.durable, log_.recovery_point)
+        end = log_.recovery_point if log_.config.flush_messages == FLUSH_EACH_APPEND else log_.log_end_offset
+        if leadership.remotes:
+            end = self._decide_high_watermark(leadership, end)
+        if log_.advance_high_watermark(end):
+            if waits.committed.next_offset <= end:
+                complete(waits.committed, end)
+            for watcher in tuple(self._watchers):
+                watcher.partition_changed(self.topic_partition)
+            for follower in tuple(self._follower_watchers):
+                follower.watermark_changed(self.topic_partition)
+
+    def _decide_high_watermark(self, leadership: LeaderState, own_end_offset: int) -> int:
+        ports = self._ports
+        # A topic cannot have more replicas in sync than it has replicas.
+        min_in_sync = min(self.min_in_sync_replicas, len(self.replicas)) if ports.holds_below_min_isr else 0
+        return leadership.decide_high_watermark(
+            own_end_offset,
+            high_watermark=self.log.high_watermark,
+            now_ms=self._clock.monotonic_ms(),
+            max_lag_ms=ports.replica_lag_time_max_ms,
+            min_in_sync=min_in_sync,
+        )
+
+    # Followers, as their leader sees them.
+
+    def is_assigned(self, replica_id: int) -> bool:
+        """Whether this replica leads and that broker is assigned to follow it."""
+        return self.leadership is not None and replica_id in self.leadership.remotes
+
+    def is_in_sync(self, replica_id: int) -> bool:
+        """Whether the committed in-sync set has this broker."""
+        return self.leadership is not None and replica_id in self.leadership.isr.committed
+
+    def on_follower_fetch(
+        self, replica_id: BrokerId, *, leader_epoch: int, fetch_offset: int, log_start_offset: int
+    ) -> None:
+        """A follower has asked for what comes at `fetch_offset`, and has been given it. It must be assigned.
+
+        `leader_epoch` is the one that its request named: it counts only if that is the present one (KIP-320).
+        """
+        leadership = self.leadership
+        assert leadership is not None
+        if not leadership.on_follower_fetch(
+            replica_id,
+            leader_epoch=leader_epoch,
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=self._clock.monotonic_ms(),
+        ):
+            return
+        if replica_id not in leadership.isr.committed:
+            proposal = leadership.decide_expand(
+                replica_id,
+                high_watermark=self.log.high_watermark,
+                broker_epoch=self._ports.broker_epoch_of(replica_id),
+            )
+            if proposal is not None:
+                self._propose(proposal)
+        self._advance()
+        if self._waits.trimmed.next_offset <= self.low_watermark:
+            complete(self._waits.trimmed, self.low_watermark)
+
+    def check_lag(self) -> None:
+        """Have replicas left out that lag for too long. To be called each half of replica.lag.time.max.ms."""
+        leadership = self.leadership
+        if leadership is None or not leadership.remotes or self.is_offline:
+            return
+        if self._undecided:
+            assert leadership.isr.pending is not None
+            self._propose(leadership.isr.pending)
+        proposal = leadership.decide_shrink(
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=self._clock.monotonic_ms(),
+            max_lag_ms=self._ports.replica_lag_time_max_ms,
+        )
+        if proposal is not None:
+            self._propose(proposal)
+        self._advance()
+
+    def _propose(self, proposal: IsrProposal) -> None:
+        log.info(
+            "%s: proposes the in-sync set %s for %s in epoch %d",
+            self.topic_partition,
+            proposal.new_isr,
+            self.isr,
+            self.leader_epoch,
+        )
+        self._undecided = False
+        self._note_isr()
+        on_answer = partial(self._on_isr_answer, self.leadership, proposal)
+        self._ports.isr_channel.propose(self.topic_partition, proposal, on_answer)
+
+    def _on_isr_answer(self, leadership: LeaderState | None, proposal: IsrProposal, answer: IsrAnswer) -> None:
+        if leadership is None or leadership is not self.leadership:
+            # LeaderAndIsr came first: it says more than the answer does (KAFKA-12686).
+            return
+        effect = leadership.isr.apply_answer(proposal, answer)
+        if effect is AnswerEffect.IGNORED:
+            return
+        changes = self._ports.isr_changes
+        if effect is AnswerEffect.UNDECIDED:
+            changes.failed_updates += 1
+            self._undecided = True
+            log.info("%s: the in-sync set stays undecided: %s", self.topic_partition, answer.error.name)
+            return
+        if answer.error is not ErrorCode.NONE:
+            changes.failed_updates += 1
+        elif proposal.is_expand:
+            changes.expands += 1
+        else:
+            changes.shrinks += 1
+        log.info("%s: in-sync set %s, version %d", self.topic_partition, answer.isr, answer.zk_version)
+        self._note_isr()
+        if self._lacks_replicas:
+            fail(self._waits.committed, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        # A replica that left holds the high watermark no longer (KAFKA-13091).
+        self._advance()
+
+    def set_min_in_sync_replicas(self, count: int) -> None:
+        """The topic's min.insync.replicas is another from now on."""
+        self.min_in_sync_replicas = count
+        if self.leadership is not None:
+            self._note_isr()
+            self._advance()
+
+    def _note_isr(self) -> None:
+        assert self.leadership is not None
+        isr = self.leadership.isr
+        self._takes_all = len(isr.committed) >= self.min_in_sync_replicas
+        self._lacks_replicas = len(isr.maximal) < self.min_in_sync_replicas
+
+    # Deleting records (KIP-107).
+
+    @property
+    def low_watermark(self) -> int:
+        """The offset below which no live replica has anything any more; -1 while one has not said."""
+        assert self.leadership is not None
+        ports = self._ports
+        return self.leadership.low_watermark(
+            self.log.log_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
+        )
+
+    def delete_records(self, before_offset: int) -> "asyncio.Future[None] | None":
+        """Give up the records before an offset, -1 for all that are committed; what to wait for until all replicas did.
+
+        Raises:
+            PartitionRefused: not leader, POLICY_VIOLATION where nothing may be deleted, OFFSET_OUT_OF_RANGE.
+        """
+        self.require_leader()
+        if not self.log.config.delete:
+            raise PartitionRefused(ErrorCode.POLICY_VIOLATION)
+        offset = self.log.high_watermark if before_offset == END_OF_COMMITTED else before_offset
+        if offset < 0:
+            raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        try:
+            if self.log.advance_log_start_offset(offset):
                 self._notify()
-
-    def _fail_waiters(self, error: ErrorCode) -> None:
-        for future in (*self._committed.pop_all(), *self._durable.pop_all()):
-            if not future.done():
-                future.set_exception(PartitionRefused(error))
-                # Whoever waited may be gone; an exception that nobody looks at would be reported to the loop.
-                future.exception()
-
-    # Watching.
-
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
-
-    def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
-
-    def _notify(self) -> None:
-        for watcher in tuple(self._watchers):
-            watcher.partition_changed(self.topic_partition)
-
-
-def _complete(futures: "list[asyncio.Future[None]]") -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+        except OffsetOutOfRange as error:
+            raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
+        return None if self.low_watermark >= offset else wait_for(self._waits.trimmed, offset)

@@ -1,12 +1,13 @@
 """The replicas that this broker holds, and the changes that its controller orders.
 
-Owned by the event loop; the changes come one at a time from the control service.
+Owned by the event loop; the changes come one at a time from the control service. A replica is fetched for exactly while
+it follows a leader: fetching ends before its role changes or it is stopped, and begins when it follows.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import (
@@ -17,13 +18,16 @@ from barnabas.protocol.ids import (
     LeaderEpoch,
     TopicPartition,
 )
-from barnabas.runtime.clock import Clock
-from barnabas.storage.directories import LogDirectories
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
 from replication.partition import Partition
+from replication.ports import ReplicationPorts
+from replication.replica import Replica
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 200
+"""Partitions that are looked at before others have their turn."""
 
 
 @dataclass(slots=True)
@@ -41,21 +45,26 @@ class ReplicaAssignment:
     log_config: LogConfig
 
 
+class Fetching(Protocol):
+    """Who fetches for replicas that follow: `replication.fetchers`."""
+
+    def follow(self, replica: Replica) -> None: ...
+
+    def unfollow(self, topic_partition: TopicPartition) -> None: ...
+
+    def stop_idle(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Replicas:
     """Partition by topic and number."""
 
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        log_directories: LogDirectories,
-        clock: Clock,
-        spawn: Callable[..., "asyncio.Task[None]"],
-    ) -> None:
-        self._broker_id = broker_id
-        self._log_directories = log_directories
-        self._clock = clock
-        self._spawn = spawn
+    def __init__(self, ports: ReplicationPorts, fetchers: Fetching) -> None:
+        self._ports = ports
+        self._fetchers = fetchers
+        self._broker_id = ports.broker_id
+        self._log_directories = ports.log_directories
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     def partition(self, topic_partition: tuple[str, int]) -> Partition | None:
@@ -84,6 +93,7 @@ class Replicas:
             except LogOffline as error:
                 log.error("%s: its log cannot be made: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
+        self._fetchers.unfollow(topic_partition)
         if assignment.leader_id == self._broker_id:
             await partition.become_leader(
                 leader_epoch=assignment.leader_epoch,
@@ -99,9 +109,17 @@ class Replicas:
                 partition.log.log_end_offset,
             )
         else:
-            await partition.resign(leader_id=assignment.leader_id, leader_epoch=assignment.leader_epoch)
+            await partition.become_follower(
+                leader_id=assignment.leader_id, leader_epoch=assignment.leader_epoch, replicas=assignment.replicas
+            )
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
+            if assignment.leader_id != NO_LEADER and not partition.is_offline:
+                self._fetchers.follow(partition)
         return ErrorCode.NONE
+
+    def settle(self) -> None:
+        """All changes of a command are made: end the fetchers that have nothing left to do."""
+        self._fetchers.stop_idle()
 
     def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
@@ -109,9 +127,7 @@ class Replicas:
         log_.config = assignment.log_config
         directory = self._log_directories.directory_of(topic_partition)
         assert directory is not None, f"{topic_partition}: its log is in no directory"
-        partition = Partition(
-            topic_partition, log_, directory, broker_id=self._broker_id, clock=self._clock, spawn=self._spawn
-        )
+        partition = Partition(topic_partition, log_, directory, self._ports)
         self._partitions[topic_partition] = partition
         return partition
 
@@ -125,6 +141,7 @@ class Replicas:
             if not unconditional and leader_epoch <= partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             del self._partitions[topic_partition]
+            self._fetchers.unfollow(topic_partition)
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
         if delete:
             try:
@@ -135,8 +152,18 @@ class Replicas:
         log.info("%s: stopped%s", topic_partition, ", log deleted" if delete else "")
         return ErrorCode.NONE
 
+    async def check_lags(self) -> None:
+        """Have followers that lag left out of in-sync sets, for ever: one timer for all partitions that lead."""
+        while True:
+            await asyncio.sleep(self._ports.replica_lag_time_max_ms / 2000)
+            for number, partition in enumerate(self.partitions(), 1):
+                partition.check_lag()
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
     async def close(self) -> None:
-        """Serve no more. Returns when no append is under way, so that the logs can be closed."""
+        """Fetch and serve no more. Returns when no append is under way, so that the logs can be closed."""
+        await self._fetchers.stop()
         for partition in self.partitions():
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
 
@@ -144,4 +171,5 @@ class Replicas:
         """A log directory has failed: its replicas serve nothing any more."""
         for partition in self.partitions():
             if partition.directory.path == path:
+                self._fetchers.unfollow(partition.topic_partition)
                 partition.go_offline()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.config_keys.key import INT, LOW, MEDIUM, STRING, ConfigKey, between, one_of
+from broker.config_keys.key import BOOLEAN, HIGH, INT, LOW, MEDIUM, STRING, ConfigKey, between, one_of
 
 OWN_KEYS: Final = (
     ConfigKey(
@@ -29,6 +29,15 @@ OWN_KEYS: Final = (
         MEDIUM,
         "Whether of a client's batch of more than 16 KB only the header is checked, or every record: header, full.",
         one_of("header", "full"),
+        acts=True,
+    ),
+    ConfigKey(
+        "barnabas.last.replica.defence",
+        BOOLEAN,
+        True,
+        HIGH,
+        "Whether records are committed only on min.insync.replicas replicas, and the last replica in sync leads after "
+        "its machine failed only if no other has more; false: as Kafka 2.7.",
         acts=True,
     ),
 )

@@ -55,6 +55,7 @@ def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
             max_bytes=partition.partition_max_bytes,
             current_leader_epoch=partition.current_leader_epoch,
             last_fetched_epoch=partition.last_fetched_epoch,
+            log_start_offset=partition.log_start_offset,
         )
         for topic in request.topics
         for partition in topic.partitions
@@ -79,12 +80,14 @@ class _Fetch:
         "_context",
         "_future",
         "_is_due",
+        "_is_follower",
         "_looks_again",
         "_min_bytes",
         "_plan",
         "_reader",
         "_reads",
         "_request",
+        "_tells_watermark",
         "_watched",
     )
 
@@ -100,7 +103,12 @@ class _Fetch:
             replica_id=request.replica_id,
             isolation_level=request.isolation_level,
             max_bytes=request.max_bytes if request.replica_id >= 0 else min(request.max_bytes, limit),
+            client_rack=request.rack_id,
+            listener_name=context.listener_name,
         )
+        self._is_follower = request.replica_id >= 0
+        # Consumers that read from followers should not wait for the next poll to see what is committed (KAFKA-9731).
+        self._tells_watermark = self._is_follower and context.broker.config.replica_selector is not None
         self._reads: list[PartitionRead] = []
         self._watched: list[Partition] = []
         self._future: asyncio.Future[FetchResponse] | None = None
@@ -119,7 +127,7 @@ class _Fetch:
             if read.is_unknown:
                 unknown += 1
             else:
-                at_once = at_once or read.ends_the_wait
+                at_once = at_once or read.ends_the_wait or self._is_news(read)
         # As Kafka: what nobody knows does not end the wait for the others, so a client whose topic was deleted does
         # not ask in a tight loop.
         nothing_to_wait_for = unknown == (len(plan.session.partitions) if plan.session else len(wanted))
@@ -128,6 +136,10 @@ class _Fetch:
             return True
         release(reads)
         return False
+
+    def _is_news(self, read: PartitionRead) -> bool:
+        """Whether a follower should hear of the high watermark at once."""
+        return self._tells_watermark and read.high_watermark > read.wanted.sent_high_watermark >= 0
 
     # Waiting.
 
@@ -145,7 +157,10 @@ class _Fetch:
             for wanted in self._plan.wanted:
                 partition = replicas.partition(wanted.topic_partition)
                 if partition is not None:
-                    partition.watch(self)
+                    if self._is_follower:
+                        partition.watch_end(self)
+                    else:
+                        partition.watch(self)
                     self._watched.append(partition)
 
         def leave(_: "asyncio.Future[FetchResponse]") -> None:
@@ -154,12 +169,17 @@ class _Fetch:
                 session.unpark(self)
             for partition in self._watched:
                 partition.unwatch(self)
+                partition.unwatch_end(self)
 
         future.add_done_callback(leave)
         return future
 
     def partition_changed(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002 - the read finds which
         self._look_again_soon()
+
+    def watermark_changed(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002
+        if self._tells_watermark:
+            self._look_again_soon()
 
     def interrupted(self) -> None:
         """The session is over, or another request waits in this one's place: answer with what is there."""
@@ -226,8 +246,7 @@ def _belongs_in_answer(read: PartitionRead, plan: FetchPlan) -> bool:
     wanted.sent_high_watermark = read.high_watermark
     wanted.sent_log_start_offset = read.log_start_offset
     topic_partition = wanted.topic_partition
-    has_more = read.ends_the_wait or wanted.fetch_offset < read.high_watermark
-    if not has_more:
+    if not (read.ends_the_wait or read.has_more):
         session.dirty.pop(topic_partition, None)
     elif plan.is_incremental and (read.size_bytes or read.ends_the_wait):
         # It was heard: the next time those come first that were not, for want of room.
@@ -244,7 +263,7 @@ def _answer_of(read: PartitionRead) -> FetchablePartitionResponse:
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
         aborted_transactions=read.aborted,
-        preferred_read_replica=-1,
+        preferred_read_replica=read.preferred_replica,
         record_set=read.records if read.records is not None else b"",
     )
     if read.diverging is not None:

@@ -375,8 +375,8 @@ class CountedReads:
 
 def write_batch(partition: Partition, data: bytes | memoryview) -> int:
     """Append what a client may not, as it came from a leader; the offset after it."""
-    partition.log.append(memoryview(data), leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=NOW)
-    partition._after_append()
+    info = partition.log.append(memoryview(data), leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=NOW)
+    partition._after_append(info)
     return partition.log.log_end_offset
 
 

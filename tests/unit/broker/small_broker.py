@@ -24,7 +24,9 @@ from broker.producer_ids import ProducerIds
 from broker.services import RequestContext
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata, UpdateMetadataPartition
 from replication.partition import Partition
+from replication.ports import ReplicationPorts
 from tests.support.clock import ManualClock
+from tests.unit.replication.recording_isr_channel import RecordingIsrChannel
 from tests.unit.storage.logs import make_ports
 from zk_schema import paths
 from zk_schema.memory import MemorySession, MemoryZooKeeper
@@ -172,9 +174,14 @@ class SmallBroker:
             topic_partition,
             log,
             SimpleNamespace(writes_inline=True, fail=self.failed_directories.append),  # type: ignore[arg-type]
-            broker_id=ME,
-            clock=self.clock,
-            spawn=lambda *_, **__: None,  # type: ignore[arg-type]
+            ReplicationPorts(
+                broker_id=ME,
+                clock=self.clock,
+                spawn=lambda *_, **__: None,  # type: ignore[arg-type]
+                log_directories=SimpleNamespace(),  # type: ignore[arg-type]
+                isr_channel=RecordingIsrChannel(),
+                broker_epoch_of=lambda _: None,
+            ),
         )
         self.partitions[topic_partition] = partition
         await partition.become_leader(

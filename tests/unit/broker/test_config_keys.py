@@ -135,7 +135,12 @@ def test_a_protocol_version_is_found_by_its_short_name(text: str, version: str |
 
 def test_the_table_holds_every_key_of_kafka_2_7_and_ours() -> None:
     own = {name for name in BROKER_KEYS if name.startswith("barnabas.")}
-    assert own == {"barnabas.metrics.port", "barnabas.control.listener", "barnabas.record.validation"}
+    assert own == {
+        "barnabas.metrics.port",
+        "barnabas.control.listener",
+        "barnabas.record.validation",
+        "barnabas.last.replica.defence",
+    }
     assert len(BROKER_KEYS) - len(own) == 216
     assert len(TOPIC_KEYS) == 26
 

@@ -192,7 +192,8 @@ async def test_partitions_are_made_with_what_their_topic_sets_for_itself() -> No
     for at in (T0, TopicPartition("t", 1)):
         partition = replicas.partition(at)
         assert partition is not None
-        assert (partition.min_in_sync_replicas, partition.zk_version) == (2, 3)
+        assert partition.leadership is not None
+        assert (partition.min_in_sync_replicas, partition.leadership.isr.zk_version) == (2, 3)
         assert (partition.log.config.max_message_bytes, partition.log.config.flush_messages) == (77, 1)
     odd = replicas.partition(TopicPartition("odd", 0))
     assert odd is not None

@@ -153,7 +153,7 @@ async def test_a_partition_that_lives_elsewhere_sends_the_client_there() -> None
         ErrorCode.NOT_LEADER_OR_FOLLOWER
     )
     await broker.world.assign(1, leader=OTHER, replicas=(OTHER, ME))
-    assert error(fetch_now(broker, fetch_request({T0: 0}))) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert error(fetch_now(broker, fetch_request({T0: 0}), version=10)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ Key = tuple[str, int]
 T0, T1 = ("t", 0), ("t", 1)
 SIZE = len(batch(b"v" * 100))
 
+ONLY_FROM_LEADERS = 10
+
 
 class Client:
     """A consumer with one session: it keeps the epoch and its offsets, and names only those that moved."""
@@ -41,6 +43,7 @@ class Client:
         self.offsets = dict.fromkeys(keys, 0)
         self.isolation_level = isolation_level
         self.session_id = 0
+        self.version = 12
         self.epoch = 0
         self.moved: dict[Key, int] = dict(self.offsets)
 
@@ -73,11 +76,11 @@ class Client:
 
     def poll(self, **more: Any) -> Fetched:
         """Ask; the answer must come at once."""
-        return self.heard(fetch_now(self.broker, self.request(**more)))
+        return self.heard(fetch_now(self.broker, self.request(**more), version=self.version))
 
     def wait(self, *, max_wait_ms: int = 500) -> "asyncio.Future[FetchResponse]":
         """Ask; the answer must not come at once."""
-        return start_waiting(self.broker, self.request(max_wait_ms=max_wait_ms))
+        return start_waiting(self.broker, self.request(max_wait_ms=max_wait_ms), version=self.version)
 
     async def wake(self, waiting: "asyncio.Future[FetchResponse]") -> Fetched:
         return self.heard(await fetched(waiting))
@@ -193,6 +196,7 @@ async def test_a_log_start_that_moved_is_told_though_nothing_else_is_new() -> No
 @virtual_time
 async def test_an_error_is_named_in_each_answer_until_it_is_gone() -> None:
     broker, (first, _), client = await consuming()
+    client.version = ONLY_FROM_LEADERS
     await broker.world.assign(1, leader=OTHER, replicas=(OTHER, ME))
     for _ in range(3):
         answer = client.poll(max_wait_ms=500)
@@ -209,6 +213,7 @@ async def test_an_error_is_named_in_each_answer_until_it_is_gone() -> None:
 @virtual_time
 async def test_a_leader_that_goes_while_a_session_waits_ends_the_wait() -> None:
     broker, _, client = await consuming()
+    client.version = ONLY_FROM_LEADERS
     waiting = client.wait()
     await broker.world.assign(1, leader=OTHER, replicas=(OTHER, ME))
     assert (await client.wake(waiting)).errors() == {T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}

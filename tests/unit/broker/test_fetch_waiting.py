@@ -138,7 +138,7 @@ def test_a_partition_that_goes_ends_the_wait_with_its_error(change: Change, expe
     @virtual_time
     async def run() -> None:
         broker, partitions = await leading(2)
-        waiting = start_waiting(broker, fetch_request({T1: 0, T0: 0}, max_wait_ms=500))
+        waiting = start_waiting(broker, fetch_request({T1: 0, T0: 0}, max_wait_ms=500), version=10)
         await change(broker)
         answer = await fetched(waiting)
         assert asyncio.get_running_loop().time() == 0

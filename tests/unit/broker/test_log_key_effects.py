@@ -290,7 +290,7 @@ async def test_acks_of_all_need_so_many_replicas_in_sync(
     settings, _ = resolve_topic(config, keys if where == "topic" else {})
     log = await broker.lead(str(tmp_path), config=settings.log)
     partition = broker.partitions[log.topic_partition]
-    partition.min_in_sync_replicas = settings.min_insync_replicas
+    partition.set_min_in_sync_replicas(settings.min_insync_replicas)
     if accepted:
         partition._check_append(ALL_REPLICAS)
     else:

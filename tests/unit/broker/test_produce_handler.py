@@ -279,7 +279,7 @@ async def test_without_acknowledgement_nothing_is_answered() -> None:
     assert is_no_response(result)
     partition = broker.world.partition()
     assert partition.log.log_end_offset == 1
-    assert len(partition._durable) == len(partition._committed) == 0, "nobody waits"
+    assert len(partition._waits.durable) == len(partition._waits.committed) == 0, "nobody waits"
     broker.world.offload.release("flush")
 
 

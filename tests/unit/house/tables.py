@@ -72,6 +72,8 @@ PURE: Final = (
     "controller/topics.py",
     "replication/fetch_session.py",
     "replication/follower.py",
+    "replication/isr.py",
+    "replication/leader.py",
     "replication/waiters.py",
     "zk_schema/json_text.py",
     "zk_schema/ops.py",

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from barnabas.runtime.tasks import Supervisor
 from barnabas.storage.append import AppendInfo
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log_config import LogConfig
 from replication.partition import Partition, PartitionRefused
+from replication.ports import ReplicationPorts
+from replication.replica import Replica
 from replication.replicas import ReplicaAssignment, Replicas
 from tests.support.clock import ManualClock
 from tests.support.crash_disk import CrashDisk
 from tests.support.held_offload import HeldOffload
+from tests.unit.replication.recording_isr_channel import RecordingIsrChannel
 from tests.unit.storage.logs import batch
 
 ME: Final = BrokerId(1)
@@ -39,6 +42,29 @@ class TimedDisk(CrashDisk):
         super().step(change)
 
 
+class NoFetching:
+    """Fetches nothing. `followed` has from whom it should and under which epoch, `calls` what it was told."""
+
+    def __init__(self) -> None:
+        self.followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
+        self.calls: list[str] = []
+
+    def follow(self, replica: Replica) -> None:
+        self.followed[replica.topic_partition] = replica.leader_id, replica.leader_epoch
+        self.calls.append(f"follow {replica.topic_partition}")
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        if self.followed.pop(topic_partition, None) is not None:
+            self.calls.append(f"unfollow {topic_partition}")
+
+    def stop_idle(self) -> None:
+        self.calls.append("stop idle")
+
+    async def stop(self) -> None:
+        self.followed.clear()
+        self.calls.append("stop")
+
+
 class ReplicaWorld:
     """One broker's replicas. `failed` has what its supervisor would have ended the process for."""
 
@@ -57,9 +83,18 @@ class ReplicaWorld:
             default_config=LogConfig(),
             on_failure=self._on_failure,
         )
-        self.replicas = Replicas(
-            broker_id=ME, log_directories=self.log_directories, clock=self.clock, spawn=self.supervisor.spawn
+        self.channel = RecordingIsrChannel()
+        self.live: dict[BrokerId, BrokerEpoch] = {ME: BrokerEpoch(1), OTHER: BrokerEpoch(2)}
+        self.ports = ReplicationPorts(
+            broker_id=ME,
+            clock=self.clock,
+            spawn=self.supervisor.spawn,
+            log_directories=self.log_directories,
+            isr_channel=self.channel,
+            broker_epoch_of=self.live.get,
         )
+        self.fetched = NoFetching()
+        self.replicas = Replicas(self.ports, self.fetched)
 
     def _on_failure(self, path: str, error: OSError) -> None:
         self.replicas.on_directory_failure(path)

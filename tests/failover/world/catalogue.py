@@ -22,7 +22,11 @@ _SHORTER_THAN_A_SESSION: Final = 2.0
 # Longer than replica.lag.time.max.ms: whoever is behind for so long leaves the ISR.
 _LONGER_THAN_THE_LAG: Final = 13.0
 
-_CUTS: Final[Mapping[str, From]] = {"": From.OTHERS, "-from-brokers": From.BROKERS, "-from-zookeeper": From.ZOOKEEPERS}
+_CUTS: Final[Mapping[str, tuple[From, float]]] = {
+    "": (From.OTHERS, _LONGER_THAN_A_SESSION),
+    "-from-zookeeper": (From.ZOOKEEPERS, _LONGER_THAN_A_SESSION),
+    "-from-brokers": (From.BROKERS, _LONGER_THAN_THE_LAG),
+}
 
 FAULTS: Final[Mapping[str, Callable[[], Fault]]] = {
     **{f"kill-{role}": partial(Kill, role) for role in Role},
@@ -32,12 +36,12 @@ FAULTS: Final[Mapping[str, Callable[[], Fault]]] = {
     **{f"pause-{role}-briefly": partial(Pause, role, seconds=_SHORTER_THAN_A_SESSION) for role in Role},
     **{f"expire-{role}": partial(ExpireSession, role) for role in Role},
     **{
-        f"isolate-{role}{suffix}": partial(Isolate, role, cut_from, seconds=_LONGER_THAN_THE_LAG)
+        f"isolate-{role}{suffix}": partial(Isolate, role, cut_from, seconds=seconds)
         for role in Role
-        for suffix, cut_from in _CUTS.items()
+        for suffix, (cut_from, seconds) in _CUTS.items()
     },
     "leader-hears-nobody": partial(Isolate, Role.LEADER, From.OTHERS, Direction.TO, seconds=_LONGER_THAN_THE_LAG),
-    "leader-reaches-nobody": partial(Isolate, Role.LEADER, From.OTHERS, Direction.FROM, seconds=_LONGER_THAN_THE_LAG),
+    "leader-reaches-nobody": partial(Isolate, Role.LEADER, From.OTHERS, Direction.FROM, seconds=_LONGER_THAN_A_SESSION),
     "leader-hears-no-broker": partial(Isolate, Role.LEADER, From.BROKERS, Direction.TO, seconds=_LONGER_THAN_THE_LAG),
     "leader-reaches-no-broker": partial(
         Isolate, Role.LEADER, From.BROKERS, Direction.FROM, seconds=_LONGER_THAN_THE_LAG

@@ -1,0 +1,52 @@
+"""What the tests of a cluster's faults need from the machine: namespaces, disks, the Java client."""
+
+import functools
+import os
+from pathlib import Path
+
+from tests.failover.load.clients import Kind
+from tests.failover.world import isolation
+from tests.failover.world.catalogue import FAULTS
+from tests.failover.world.drill import LoadPlan
+from tests.support.java import compile_java
+from tests.support.kafka_jars import CLIENT_JARS, JarsNotAvailable, class_path
+
+JAVA_SOURCE = Path(__file__).parent / "load" / "FailoverLoad.java"
+
+
+def soak_minutes() -> float:
+    """How long the tests that can go on should; 0 in an ordinary run."""
+    return float(os.environ.get("BARNABAS_SOAK_MINUTES", "0"))
+
+
+def is_isolated() -> bool:
+    """Whether worlds get networks of their own here; without, they are on loopback and nothing is cut off."""
+    return isolation.why_no_network() is None
+
+
+def why_not(name: str) -> str | None:
+    """Why this machine cannot play the fault, or None."""
+    fault = FAULTS[name]()
+    if fault.needs_disk == "ext4":
+        return isolation.why_no_disks()
+    if fault.needs_network or fault.needs_disk is not None:
+        return isolation.why_no_network()
+    return None
+
+
+@functools.cache
+def java_load(output: Path) -> tuple[str | None, str]:
+    """The class path on which the Java load client runs; without one, why."""
+    try:
+        return compile_java(JAVA_SOURCE, jars=class_path(CLIENT_JARS), output=output), ""
+    except JarsNotAvailable as error:
+        return None, str(error)
+
+
+def loads(*, java: bool) -> list[LoadPlan]:
+    """All clients at once, each on a topic of its own."""
+    made = [
+        LoadPlan(Kind.CONFLUENT, 3000),
+        LoadPlan(Kind.AIOKAFKA, 300, partitions=3, most_open=2000),
+    ]
+    return [*made, LoadPlan(Kind.JAVA, 500, partitions=3, topic="java-producer")] if java else made

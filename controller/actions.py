@@ -35,6 +35,13 @@ class ReadTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTopicConfig:
+    """Read what a topic sets for itself."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadFeatures:
     """Read /feature."""
 
@@ -107,5 +114,5 @@ class StepDown:
     reason: str
 
 
-Question = Write | ReadState | ReadTopic | ReadFeatures | ReadTree
+Question = Write | ReadState | ReadTopic | ReadTopicConfig | ReadFeatures | ReadTree
 Action = Question | Connect | Disconnect | Send | Answer | SetTimer | Report | StepDown

@@ -9,7 +9,7 @@ partitions that they held.
 from collections.abc import Iterable, Mapping
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller import deletion, replica_moves
+from controller import deletion, last_replica, replica_moves
 from controller.actions import Action, Connect, Disconnect, Report
 from controller.office import Office, Procedure, batches
 from controller.partitions import settle
@@ -47,6 +47,7 @@ def _dismiss(office: Office, gone: list[BrokerId]) -> Procedure[None]:
     held = _held(office, gone)
     actions: list[Action] = [Report(f"brokers {gone} are gone; they held {len(held)} partitions")]
     for broker in gone:
+        last_replica.forget(office, broker, state.partitions_on.get(broker, ()))
         state.apply_broker_gone(broker)
         actions.append(Disconnect(broker, "it is gone"))
     yield actions

@@ -19,6 +19,7 @@ from controller.events import (
     FeaturesRead,
     PreferredElectionsRead,
     ReassignmentsRead,
+    TopicConfigRead,
     TopicNamesRead,
     TopicZnodeRead,
 )
@@ -29,6 +30,7 @@ from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ReadForbidden, Znode
 from zk_schema.payloads import (
     BrokerRegistration,
+    EntityConfig,
     FeatureZnode,
     PartitionState,
     PreferredReplicaElection,
@@ -98,7 +100,12 @@ class ClusterReader:
     async def state(self, at: TopicPartition) -> StateRead | None:
         znode = await self._get(paths.partition_state(at.topic, at.partition))
         state = None if znode is None else _decode(str(at), PartitionState.decode, znode)
-        return None if znode is None or state is None else StateRead(state, znode.stat.version)
+        return None if znode is None or state is None else StateRead(state, znode.stat.version, znode.stat.mzxid)
+
+    async def topic_config(self, name: str) -> TopicConfigRead | None:
+        znode = await self._get(paths.topic_config(name))
+        config = None if znode is None else _decode(f"configuration of {name}", EntityConfig.decode, znode)
+        return None if config is None else TopicConfigRead(config.config)
 
     async def tree(self, root: str) -> tuple[str, ...]:
         """The paths at and below `root`, parents first; none when it does not exist."""
@@ -131,7 +138,7 @@ class ClusterReader:
         )
         epoch = BrokerEpoch(znode.stat.czxid)
         info = LiveBroker(broker, endpoints, registration.rack, registration.control_endpoint, epoch)
-        return RegisteredBroker(info, epoch)
+        return RegisteredBroker(info, epoch, is_intact=registration.clean_stop is not False)
 
     async def _topic(self, name: str) -> TopicRead | None:
         znode = await self._get(paths.topic(name), watch=True)

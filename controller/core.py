@@ -13,9 +13,9 @@ from typing import Final, assert_never
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller import brokers, deletion, leader_requests, replica_moves
+from controller import brokers, deletion, last_replica, leader_requests, replica_moves
 from controller.actions import Action, Report, StepDown, Timer
-from controller.commands import CommandResult, LeaderAndIsr, StopReplica
+from controller.commands import CommandResult, LeaderAndIsr, ReportLogEnds, StopReplica
 from controller.events import (
     Asked,
     BrokersRead,
@@ -166,6 +166,7 @@ def _load(
                 if at in states:
                     check_state(office, at, states[at])
                     office.state.apply_state(at, states[at])
+                    office.state.apply_absences(at, mzxid=states[at].mzxid)
         yield reports
 
 
@@ -211,6 +212,9 @@ def on_answer(office: Office, event: CommandAnswered) -> Procedure[None]:
         yield from deletion.on_answer(office, event.broker, event.command, event.result)
     elif isinstance(event.command, LeaderAndIsr):
         yield from _on_partition_errors(office, event.broker, event.result)
+    elif isinstance(event.command, ReportLogEnds):
+        decided = yield from last_replica.on_answer(office, event.broker, event.command, event.result)
+        yield from settle(office, decided, tell=(), reason="every replica told where its log ends")
 
 
 def _on_partition_errors(office: Office, broker: BrokerId, result: CommandResult) -> Procedure[None]:

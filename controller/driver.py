@@ -31,6 +31,7 @@ from controller.actions import (
     ReadFeatures,
     ReadState,
     ReadTopic,
+    ReadTopicConfig,
     ReadTree,
     Report,
     Send,
@@ -287,6 +288,8 @@ class Driver:
                     questions.append(self._reader.state(action.partition))
                 case ReadTopic():
                     questions.append(self._topic(action.name))
+                case ReadTopicConfig():
+                    questions.append(self._reader.topic_config(action.name))
                 case ReadFeatures():
                     questions.append(self._reader.features())
                 case ReadTree():

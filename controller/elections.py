@@ -2,8 +2,12 @@
 
 An election looks at the assignment, at what stands in the state znode, and at which replicas live; it returns what
 should stand there, or None when nothing needs to change. Whatever changes gets a new leader epoch. The in-sync set
-never becomes empty: when its last member dies it stays in it and the leader is -1, so that it, and nobody who missed
-records, leads when it returns.
+never becomes empty: when all its members die they stay in it and the leader is -1, so that one of them, and nobody who
+missed records, leads when it returns.
+
+A member that died, or whose broker started anew, is in sync no more while another member is; of a set that died as a
+whole the first that comes back leads, alone in sync. If it may have lost what it had (its machine went down), the
+election waits: see `last_replica`.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,26 +31,45 @@ def elect(
     epoch: ControllerEpoch,
     *,
     unclean: bool = False,
+    stale: Collection[BrokerId] = (),
+    doubtful: Collection[BrokerId] = (),
+    leaving: Collection[BrokerId] = (),
+    best: BrokerId | None = None,
 ) -> Leadership | None:
     """The leadership after brokers came or went, by Kafka's rule for partitions whose leader is offline.
 
-    A live leader stays and dead members leave the in-sync set. Otherwise the first assigned replica that lives and is
-    in sync leads; with `unclean` and none such, the first that lives, alone in sync, and records may be lost. With no
+    A live leader stays, and members that are dead or `stale` (back after a restart) leave the in-sync set. Otherwise
+    the first assigned replica that lives and is in sync leads, one that is `leaving` only where there is no other. With
+    none in sync, a member that is back leads, alone in sync, unless all that are back are `doubtful`; then `best` does,
+    where that is known. With `unclean` and none such, the first that lives leads, and records may be lost. With no
     candidate the leader is -1.
     """
-    in_sync = tuple(broker for broker in present.isr if broker in live)
-    if present.leader in live:
-        leader, isr = present.leader, in_sync or present.isr
+    in_sync = tuple(broker for broker in present.isr if broker in live and broker not in stale)
+    if present.leader in in_sync:
+        leader, isr = present.leader, in_sync
+    elif in_sync:
+        by_preference = sorted(in_sync, key=lambda broker: (broker in leaving, _rank(replicas, broker)))
+        leader, isr = by_preference[0], in_sync
     else:
-        leader = next((broker for broker in replicas if broker in in_sync), NO_LEADER)
-        isr = in_sync or _last_of(present)
+        back = returning(replicas, present, live)
+        leader = next((broker for broker in back if broker not in doubtful), NO_LEADER if best is None else best)
         if leader == NO_LEADER and unclean:
-            leader = next((broker for broker in replicas if broker in live), NO_LEADER)
-            isr = isr if leader == NO_LEADER else (leader,)
-    if (leader, isr) == (present.leader, present.isr):
+            leader = next((broker for broker in (*back, *replicas) if broker in live), NO_LEADER)
+        isr = present.isr if leader == NO_LEADER else (leader,)
+    if (leader, isr) == (present.leader, present.isr) and leader not in stale:
         return None
     next_epoch = LeaderEpoch(present.leader_epoch + 1)
     return Leadership(leader=leader, leader_epoch=next_epoch, isr=isr, controller_epoch=epoch)
+
+
+def returning(replicas: Sequence[BrokerId], present: Leadership, live: Collection[BrokerId]) -> list[BrokerId]:
+    """The live members of an in-sync set that died as a whole, who is to lead first."""
+    in_order = dict.fromkeys((present.leader, *replicas))
+    return [broker for broker in in_order if broker in present.isr and broker in live]
+
+
+def _rank(replicas: Sequence[BrokerId], broker: BrokerId) -> int:
+    return replicas.index(broker) if broker in replicas else len(replicas)
 
 
 def elect_preferred(replicas: Sequence[BrokerId], present: Leadership, epoch: ControllerEpoch) -> Leadership | None:
@@ -81,8 +104,3 @@ def elect_for_shutdown(
         return None
     next_epoch = LeaderEpoch(present.leader_epoch + 1)
     return Leadership(leader=leader, leader_epoch=next_epoch, isr=in_sync, controller_epoch=epoch)
-
-
-def _last_of(present: Leadership) -> tuple[BrokerId, ...]:
-    """Whom to wait for when the whole in-sync set is gone: its leader, which has every record that another has."""
-    return (present.leader,) if present.leader in present.isr else present.isr

@@ -45,7 +45,14 @@ class FeaturesRead:
     version: int
 
 
-Reply = WriteReply | StateRead | TopicRead | FeaturesRead | tuple[str, ...] | None
+@dataclass(frozen=True, slots=True)
+class TopicConfigRead:
+    """What a topic sets for itself."""
+
+    values: Mapping[str, str]
+
+
+Reply = WriteReply | TopicConfigRead | StateRead | TopicRead | FeaturesRead | tuple[str, ...] | None
 """To a `Write` a `WriteReply`, to a `ReadTree` the paths that exist, to another read what was read or None."""
 
 

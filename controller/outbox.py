@@ -22,6 +22,7 @@ from controller.commands import (
     LeaderAndIsrPartition,
     LiveBroker,
     LiveLeader,
+    ReportLogEnds,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -44,6 +45,7 @@ class Outbox:
         self._greet: dict[BrokerId, None] = {}
         self._stop: dict[BrokerId, list[StopReplicaPartition]] = {}
         self._stop_following: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self._ask: dict[BrokerId, dict[TopicPartition, None]] = {}
 
     def lead(self, at: TopicPartition, brokers: Iterable[BrokerId], *, is_new: bool = False) -> None:
         """LeaderAndIsr of a partition to these of its replicas; `is_new` ones hold no record of it yet."""
@@ -90,11 +92,15 @@ class Outbox:
         """StopReplica to one replica, which keeps its log."""
         self._stop_following.setdefault(broker, {})[at] = None
 
+    def ask(self, at: TopicPartition, broker: BrokerId) -> None:
+        """ReportLogEnds to one replica."""
+        self._ask.setdefault(broker, {})[at] = None
+
     def flush(self) -> list[Send]:
         """The messages gathered, and none are left."""
-        sends = [*self._leader_and_isr(), *self._update_metadata(), *self._stop_replica()]
+        sends = [*self._leader_and_isr(), *self._update_metadata(), *self._stop_replica(), *self._report_log_ends()]
         self._lead, self._new, self._publish, self._publish_to = {}, set(), {}, {}
-        self._forget, self._greet, self._stop, self._stop_following = [], {}, {}, {}
+        self._forget, self._greet, self._stop, self._stop_following, self._ask = [], {}, {}, {}, {}
         return sends
 
     def _leader_and_isr(self) -> Iterable[Send]:
@@ -202,3 +208,10 @@ class Outbox:
                     entries.append(StopReplicaPartition(at.topic, at.partition, epoch, delete=False))
             if entries:
                 yield Send(broker, StopReplica(term.controller_id, term.epoch, registered.epoch, entries))
+
+    def _report_log_ends(self) -> Iterable[Send]:
+        term = self._state.term
+        for broker, partitions in self._ask.items():
+            registered = self._state.brokers.get(broker)
+            if registered is not None:
+                yield Send(broker, ReportLogEnds(term.controller_id, term.epoch, registered.epoch, list(partitions)))

@@ -12,15 +12,17 @@ a later controller wrote ends this term.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller.actions import Action, ReadState, Report
+from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
+from controller import last_replica
+from controller.actions import Action, ReadState, ReadTopicConfig, Report
 from controller.elections import elect, elect_first
-from controller.events import Confirmed, Refused
+from controller.events import Confirmed, Refused, TopicConfigRead
 from controller.office import LeaveOffice, Office, Procedure, batches
 from controller.state import Leadership, Partition, ReplicaPhase, StateRead
 from zk_schema import paths
 from zk_schema.ops import Create, NodeExists, NodeMissing, Op, Set, VersionMoved, WriteRefused, Written
 
+_UNCLEAN: Final = "unclean.leader.election.enable"
 _MAX_ROUNDS: Final = 20
 """Reading and deciding again can fail only while somebody else keeps writing the same znode."""
 
@@ -31,25 +33,60 @@ def settle(
     """Elect where needed. All replicas hear of a change; the brokers in `tell` hear of their replicas in any case."""
     state, outbox = office.state, office.outbox
     for batch in batches(office.not_in_deletion(partitions)):
+        yield from _learn_unclean(office, batch)
         changed = yield from write_leaderships(office, batch, decide_now, reason=reason)
         for at in batch:
             partition = state.partition(at)
             if partition is None:
                 continue
-            live = state.live_replicas(at, partition)
-            _move_replicas(partition, live)
+            state.apply_absences(at)
+            _move_replicas(office, at, partition)
+            serving = _serving(office, at, partition)
             if at in changed:
-                outbox.lead(at, live, is_new=changed[at])
+                outbox.lead(at, serving, is_new=changed[at])
             else:
-                outbox.lead(at, [broker for broker in live if broker in tell])
+                outbox.lead(at, [broker for broker in serving if broker in tell])
             outbox.publish(at)
+            last_replica.inquire(office, at, partition)
         office.changes += len(changed)
         yield office.flush()
 
 
-def _move_replicas(partition: Partition, live: Collection[BrokerId]) -> None:
+def _serving(office: Office, at: TopicPartition, partition: Partition) -> list[BrokerId]:
+    """Who is to hear of a leadership: the replicas that are there and stay, and the leader in any case."""
+    leader = NO_LEADER if partition.leadership is None else partition.leadership.leader
+    live = office.state.live_replicas(at, partition)
+    return [broker for broker in live if broker == leader or broker not in office.state.shutting_down]
+
+
+def _move_replicas(office: Office, at: TopicPartition, partition: Partition) -> None:
+    serving = _serving(office, at, partition)
     for broker in partition.assignment.replicas:
-        partition.move_replica(broker, ReplicaPhase.ONLINE if broker in live else ReplicaPhase.OFFLINE)
+        if broker in serving:
+            partition.move_replica(broker, ReplicaPhase.ONLINE)
+            continue
+        if partition.replicas.get(broker) is ReplicaPhase.ONLINE:
+            # Its broker may be there without the disk.
+            office.outbox.stop(at, broker)
+        partition.move_replica(broker, ReplicaPhase.OFFLINE)
+
+
+def _learn_unclean(office: Office, batch: Iterable[TopicPartition]) -> Procedure[None]:
+    """Read whether topics allow unclean elections, those where it matters now."""
+    names: dict[str, None] = {}
+    for at in batch:
+        partition = office.state.partition(at)
+        if partition is None or partition.leadership is None:
+            continue
+        live = office.state.live_replicas(at, partition)
+        if live and not any(each in live and each not in partition.stale for each in partition.leadership.isr):
+            names[at.topic] = None
+    if not names:
+        return
+    replies = yield [ReadTopicConfig(name) for name in names]
+    for name, reply in zip(names, replies, strict=True):
+        text = reply.values.get(_UNCLEAN) if isinstance(reply, TopicConfigRead) else None
+        office.state.topics[name].unclean_leader_election = None if text is None else text.lower() == "true"
 
 
 Decide = Callable[[Office, TopicPartition, Partition], Leadership | None]
@@ -97,12 +134,23 @@ def _decide_all(
 
 def decide_now(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:
     """By the rule for partitions that are new or whose brokers came or went."""
-    replicas, epoch = partition.assignment.replicas, office.state.term.epoch
-    live = office.state.live_replicas(at, partition)
+    state = office.state
+    replicas, live = partition.assignment.replicas, state.live_replicas(at, partition)
     if partition.leadership is None:
-        return elect_first(replicas, live, epoch)
-    unclean = office.settings.unclean_leader_election_enable
-    return elect(replicas, partition.leadership, live, epoch, unclean=unclean)
+        staying = [broker for broker in live if broker not in state.shutting_down]
+        return elect_first(replicas, staying or live, state.term.epoch)
+    unclean = state.topics[at.topic].unclean_leader_election
+    return elect(
+        replicas,
+        partition.leadership,
+        live,
+        state.term.epoch,
+        unclean=office.settings.unclean_leader_election_enable if unclean is None else unclean,
+        stale=partition.stale,
+        doubtful=last_replica.doubtful(office, partition),
+        leaving=state.shutting_down,
+        best=last_replica.best_log(office, at, partition),
+    )
 
 
 def _writes(office: Office, wanted: Mapping[TopicPartition, Leadership], reason: str) -> list[Action]:

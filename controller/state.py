@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from barnabas.protocol.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
-from controller.commands import LiveBroker
+from controller.commands import LiveBroker, LogEnd
 from zk_schema.payloads import PartitionState
 
 
@@ -91,10 +91,14 @@ Leadership = PartitionState
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:
-    """A broker's znode: what it says, and its czxid, which is the broker epoch."""
+    """A broker's znode: what it says, and its czxid, which is the broker epoch.
+
+    `is_intact` is false for a broker whose logs may have lost their ends: its machine went down before it started.
+    """
 
     info: LiveBroker
     epoch: BrokerEpoch
+    is_intact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +112,11 @@ class TopicRead:
 
 @dataclass(frozen=True, slots=True)
 class StateRead:
-    """A partition's state znode as read."""
+    """A partition's state znode as read; `mzxid` is the transaction that wrote it, None where that is not known."""
 
     leadership: Leadership
     version: int
+    mzxid: int | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +129,9 @@ class Partition:
     version: int = -1
     has_znode: bool = False
     """Whether the parent of the state znode is known to be there."""
+
+    stale: frozenset[BrokerId] = frozenset()
+    """Members of the in-sync set that died, or started anew, after they were put into it."""
 
     replicas: dict[BrokerId, ReplicaPhase] = field(default_factory=dict)
 
@@ -140,6 +148,9 @@ class Partition:
         """Take over what stands in ZooKeeper."""
         self.leadership = read.leadership
         self.version = read.version
+        if self.stale:
+            is_led = read.leadership.leader != NO_LEADER
+            self.stale = frozenset() if is_led else self.stale.intersection(read.leadership.isr)
         self.move(PartitionPhase.OFFLINE if read.leadership.leader == NO_LEADER else PartitionPhase.ONLINE)
 
 
@@ -150,6 +161,9 @@ class Topic:
     version: int
     partitions: dict[int, Partition]
     topic_id: str | None = None
+    unclean_leader_election: bool | None = None
+    """What the topic sets, None where it sets nothing; read again whenever it matters."""
+
     has_partitions_znode: bool = False
     """Whether the parent of its partitions' znodes is known to be there."""
 
@@ -175,6 +189,9 @@ class ClusterState:
 
     shutting_down: dict[BrokerId, None] = field(default_factory=dict)
     """Live brokers that asked for a controlled shutdown; until they are gone or come back anew."""
+
+    inquests: dict[TopicPartition, dict[BrokerId, LogEnd]] = field(default_factory=dict)
+    """Where logs end, of partitions whose last members in sync may have lost records (`last_replica`)."""
 
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics asked to be deleted, in the order in which they were asked."""
@@ -208,6 +225,19 @@ class ClusterState:
     def is_replica_eligible(self, at: TopicPartition, broker: BrokerId) -> bool:
         """Whether the replica is live and is going to stay: it may join the in-sync set, and be chosen to lead."""
         return broker not in self.shutting_down and self.is_replica_live(at, broker)
+
+    def apply_absences(self, at: TopicPartition, *, mzxid: int | None = None) -> None:
+        """Remember which in-sync members are away, or registered after the state was written at `mzxid`."""
+        partition = self.topics[at.topic].partitions[at.partition]
+        if partition.leadership is None:
+            return
+        gone = [broker for broker in partition.leadership.isr if self._is_away(broker, mzxid)]
+        if gone:
+            partition.stale = partition.stale.union(gone)
+
+    def _is_away(self, broker: BrokerId, mzxid: int | None) -> bool:
+        registered = self.brokers.get(broker)
+        return registered is None or (mzxid is not None and registered.epoch > mzxid)
 
     def live_replicas(self, at: TopicPartition, partition: Partition) -> tuple[BrokerId, ...]:
         """The assigned replicas that could lead or follow now, in the order of the assignment."""
@@ -279,6 +309,7 @@ class ClusterState:
             for broker in partition.assignment.replicas:
                 del self.partitions_on[broker][at]
                 self.failed_replicas.get(broker, set()).discard(at)
+            self.inquests.pop(at, None)
             self.moving.pop(at, None)
         del self.topics[name]
         self.deletions.pop(name, None)

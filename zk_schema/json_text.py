@@ -71,6 +71,12 @@ class JsonObject:
     def optional_text(self, key: str) -> str | None:
         return self.text(key) if key in self else None
 
+    def optional_flag(self, key: str) -> bool | None:
+        value = self._value.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
     def integers(self, key: str) -> tuple[int, ...]:
         values = self._list(key)
         if any(isinstance(value, bool) or not isinstance(value, int) for value in values):

@@ -44,7 +44,11 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """/brokers/ids/ID, ephemeral. `control_endpoint` (`host:port`) is a key of ours that Kafka's readers ignore."""
+    """/brokers/ids/ID, ephemeral.
+
+    Keys of ours, which Kafka's readers ignore: `control_endpoint` (`host:port`); `boot_id`, the start of the machine;
+    `clean_stop`, false for a broker that may have lost what it had not flushed before it started.
+    """
 
     VERSION: ClassVar[int] = 5
 
@@ -54,6 +58,8 @@ class BrokerRegistration:
     jmx_port: int = -1
     features: Mapping[str, VersionRange] = field(default_factory=dict)
     control_endpoint: str | None = None
+    boot_id: str | None = None
+    clean_stop: bool | None = None
 
     @property
     def plaintext_endpoint(self) -> Endpoint | None:
@@ -89,6 +95,8 @@ class BrokerRegistration:
                 "version": self.VERSION,
                 "timestamp": str(self.timestamp_ms),
                 **({} if self.control_endpoint is None else {"barnabas_control": self.control_endpoint}),
+                **({} if self.boot_id is None else {"barnabas_boot_id": self.boot_id}),
+                **({} if self.clean_stop is None else {"barnabas_clean_stop": self.clean_stop}),
             }
         )
 
@@ -113,6 +121,8 @@ class BrokerRegistration:
             jmx_port=json.integer("jmx_port") if "jmx_port" in json else -1,
             features=_ranges(json.optional_object("features"), lowest="min_version", highest="max_version"),
             control_endpoint=json.optional_text("barnabas_control"),
+            boot_id=json.optional_text("barnabas_boot_id"),
+            clean_stop=json.optional_flag("barnabas_clean_stop"),
         )
 
 

@@ -49,7 +49,7 @@ def test_a_new_partition_without_a_live_replica_gets_nothing() -> None:
         pytest.param(led(2, [3, 2, 1]), [1, 3], (1, [3, 1]), id="the assignment chooses, not the order in sync"),
         pytest.param(led(1, [1, 3]), [2, 3], (3, [3]), id="who is not in sync does not lead"),
         pytest.param(led(1, [1, 2, 3]), [1, 3], (1, [1, 3]), id="a follower went"),
-        pytest.param(led(1, [1, 2]), [3], (-1, [1]), id="nobody in sync is left: the leader is waited for"),
+        pytest.param(led(1, [1, 2]), [3], (-1, [1, 2]), id="nobody in sync is left: one of them is waited for"),
         pytest.param(led(1, [1]), [2, 3], (-1, [1]), id="the last in sync went"),
         pytest.param(led(-1, [1]), [2, 3], None, id="still nobody"),
         pytest.param(led(-1, [1, 2]), [3], None, id="still nobody of two"),

@@ -57,6 +57,7 @@ PURE: Final = (
     "controller/fencing.py",
     "controller/inquiries.py",
     "controller/isr_changes.py",
+    "controller/last_replica.py",
     "controller/leader_requests.py",
     "controller/legacy_requests.py",
     "controller/office.py",

@@ -77,6 +77,14 @@ class BrokerConfig:
     transaction_max_timeout_ms: int
     max_incremental_fetch_session_cache_slots: int
     fetch_max_bytes: int
+    num_replica_fetchers: int
+    replica_fetch_min_bytes: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_socket_receive_buffer_bytes: int
     replica_lag_time_max_ms: int
     replica_selector: str | None
     last_replica_defence: bool
@@ -210,6 +218,14 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_nam
         transaction_max_timeout_ms=read.number("transaction.max.timeout.ms"),
         max_incremental_fetch_session_cache_slots=read.number("max.incremental.fetch.session.cache.slots"),
         fetch_max_bytes=read.number("fetch.max.bytes"),
+        num_replica_fetchers=read.number("num.replica.fetchers"),
+        replica_fetch_min_bytes=read.number("replica.fetch.min.bytes"),
+        replica_fetch_max_bytes=read.number("replica.fetch.max.bytes"),
+        replica_fetch_response_max_bytes=read.number("replica.fetch.response.max.bytes"),
+        replica_fetch_wait_max_ms=read.number("replica.fetch.wait.max.ms"),
+        replica_fetch_backoff_ms=read.number("replica.fetch.backoff.ms"),
+        replica_socket_timeout_ms=read.number("replica.socket.timeout.ms"),
+        replica_socket_receive_buffer_bytes=read.number("replica.socket.receive.buffer.bytes"),
         replica_lag_time_max_ms=read.number("replica.lag.time.max.ms"),
         replica_selector=read.text_or_none("replica.selector.class"),
         last_replica_defence=read.flag("barnabas.last.replica.defence"),
@@ -286,6 +302,15 @@ def _check_together(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> 
         raise ConfigError("queued.max.request.bytes", str(queued), f"at least socket.request.max.bytes, {frame}")
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigError("max.connections.per.ip", "0", "1 or more where max.connections.per.ip.overrides is not set")
+    wait_ms = config.replica_fetch_wait_max_ms
+    for name, bound_ms in (
+        ("replica.socket.timeout.ms", config.replica_socket_timeout_ms),
+        ("replica.lag.time.max.ms", config.replica_lag_time_max_ms),
+    ):
+        if wait_ms > bound_ms:
+            raise ConfigError("replica.fetch.wait.max.ms", str(wait_ms), f"at most {name}, {bound_ms}")
+    if config.num_replica_fetchers < 1:
+        raise ConfigError("num.replica.fetchers", str(config.num_replica_fetchers), "1 or more")
     if config.zookeeper_session_timeout_ms < 1:
         raise ConfigError("zookeeper.session.timeout.ms", str(config.zookeeper_session_timeout_ms), "1 or more")
 

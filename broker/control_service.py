@@ -84,6 +84,7 @@ class ControlService:
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
             await _maybe_yield(number)
+        self._replicas.settle()
         return CommandResult(partition_errors=errors)
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
@@ -99,6 +100,7 @@ class ControlService:
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
             await _maybe_yield(number)
+        self._replicas.settle()
         return CommandResult(partition_errors=errors)
 
     async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult:

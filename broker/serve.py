@@ -28,6 +28,7 @@ from broker.connection import ClientConnection
 from broker.control_service import ControlService
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
+from broker.fetching import make_fetchers
 from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.membership import Membership, MembershipRefused
@@ -185,9 +186,8 @@ class _Start:
             spawn=ports.supervisor.spawn,
         )
         self._undo.callback(channel.stop)
-        replication = self._replication_ports(broker_id, metadata, log_directories, channel)
-        services = self._services(cluster_id, zk, metadata, replication, control_plane)
-        self._replicas = services.replicas
+        self._replicas = self._make_replicas(broker_id, metadata, log_directories, channel, network)
+        services = self._services(cluster_id, zk, metadata, self._replicas, control_plane)
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
@@ -290,11 +290,11 @@ class _Start:
         cluster_id: str,
         zk: ZooKeeper,
         metadata: MetadataView,
-        replication: ReplicationPorts,
+        replicas: Replicas,
         control_plane: ControlPlane,
     ) -> Services:
         ports, config = self._ports, self._config
-        broker_id = replication.broker_id
+        broker_id = replicas.broker_id
         metrics = BrokerMetrics(ports.clock)
         controller = Controller(
             broker_id,
@@ -316,8 +316,8 @@ class _Start:
             offload=ports.offload,
             zk=zk,
             metadata=metadata,
-            replicas=Replicas(replication),
-            log_directories=replication.log_directories,
+            replicas=replicas,
+            log_directories=replicas.log_directories,
             controller=controller,
             producer_ids=ProducerIds(broker_id, zk),
             features=FinalizedFeatures(zk, ports.supervisor),
@@ -328,24 +328,27 @@ class _Start:
             registry=Registry(ALL),
         )
 
-    def _replication_ports(
+    def _make_replicas(
         self,
         broker_id: BrokerId,
         metadata: MetadataView,
         log_directories: LogDirectories,
         channel: AlterPartitionChannel,
-    ) -> ReplicationPorts:
-        ports = self._ports
-        return ReplicationPorts(
+        network: Network,
+    ) -> Replicas:
+        config, clock, spawn = self._config, self._ports.clock, self._ports.supervisor.spawn
+        replication = ReplicationPorts(
             broker_id=broker_id,
-            clock=ports.clock,
-            spawn=ports.supervisor.spawn,
+            clock=clock,
+            spawn=spawn,
             log_directories=log_directories,
             isr_channel=channel,
             broker_epoch_of=metadata.broker_epoch_of,
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
-            holds_below_min_isr=self._config.last_replica_defence,
+            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+            holds_below_min_isr=config.last_replica_defence,
         )
+        fetchers = make_fetchers(config, broker_id, metadata=metadata, network=network, clock=clock, spawn=spawn)
+        return Replicas(replication, fetchers)
 
     async def _serve_control(
         self, services: Services, membership: Membership, control_plane: ControlPlane

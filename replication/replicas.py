@@ -63,8 +63,8 @@ class Replicas:
     def __init__(self, ports: ReplicationPorts, fetchers: Fetching) -> None:
         self._ports = ports
         self._fetchers = fetchers
-        self._broker_id = ports.broker_id
-        self._log_directories = ports.log_directories
+        self.broker_id = ports.broker_id
+        self.log_directories = ports.log_directories
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     def partition(self, topic_partition: tuple[str, int]) -> Partition | None:
@@ -85,7 +85,7 @@ class Replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None and assignment.leader_epoch <= partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self._broker_id not in assignment.replicas:
+        if self.broker_id not in assignment.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition is None:
             try:
@@ -94,7 +94,7 @@ class Replicas:
                 log.error("%s: its log cannot be made: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         self._fetchers.unfollow(topic_partition)
-        if assignment.leader_id == self._broker_id:
+        if assignment.leader_id == self.broker_id:
             await partition.become_leader(
                 leader_epoch=assignment.leader_epoch,
                 isr=assignment.isr,
@@ -123,9 +123,9 @@ class Replicas:
 
     def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
-        log_ = self._log_directories.create_log(topic_partition, assignment.log_config, is_new=assignment.is_new)
+        log_ = self.log_directories.create_log(topic_partition, assignment.log_config, is_new=assignment.is_new)
         log_.config = assignment.log_config
-        directory = self._log_directories.directory_of(topic_partition)
+        directory = self.log_directories.directory_of(topic_partition)
         assert directory is not None, f"{topic_partition}: its log is in no directory"
         partition = Partition(topic_partition, log_, directory, self._ports)
         self._partitions[topic_partition] = partition
@@ -145,7 +145,7 @@ class Replicas:
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
         if delete:
             try:
-                self._log_directories.delete_log(topic_partition)
+                self.log_directories.delete_log(topic_partition)
             except LogOffline as error:
                 log.error("%s: its log cannot be removed: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR

@@ -40,19 +40,51 @@ REPLICATION_KEYS: Final = (
         "A follower that has not caught up for this long is out of sync.",
         acts=True,
     ),
-    ConfigKey("replica.socket.timeout.ms", INT, 30000, HIGH, "How long a follower waits for its leader's answer."),
-    ConfigKey("replica.socket.receive.buffer.bytes", INT, 65536, HIGH, "SO_RCVBUF of a follower's connection."),
     ConfigKey(
-        "replica.fetch.max.bytes", INT, 1048576, MEDIUM, "Bytes a follower asks for of one partition.", at_least(0)
-    ),
-    ConfigKey("replica.fetch.wait.max.ms", INT, 500, HIGH, "How long a follower's fetch may wait for records."),
-    ConfigKey("replica.fetch.backoff.ms", INT, 1000, MEDIUM, "How long a follower waits after an error.", at_least(0)),
-    ConfigKey("replica.fetch.min.bytes", INT, 1, HIGH, "Bytes for which a follower's fetch waits."),
-    ConfigKey(
-        "replica.fetch.response.max.bytes", INT, 10485760, MEDIUM, "Bytes a follower asks for in all.", at_least(0)
+        "replica.socket.timeout.ms", INT, 30000, HIGH, "How long a follower waits for its leader's answer.", acts=True
     ),
     ConfigKey(
-        "num.replica.fetchers", INT, 1, HIGH, "How many fetchers a follower runs for each leading broker.", dynamic=True
+        "replica.socket.receive.buffer.bytes", INT, 65536, HIGH, "SO_RCVBUF of a follower's connection.", acts=True
+    ),
+    ConfigKey(
+        "replica.fetch.max.bytes",
+        INT,
+        1048576,
+        MEDIUM,
+        "Bytes a follower asks for of one partition.",
+        at_least(0),
+        acts=True,
+    ),
+    ConfigKey(
+        "replica.fetch.wait.max.ms", INT, 500, HIGH, "How long a follower's fetch may wait for records.", acts=True
+    ),
+    ConfigKey(
+        "replica.fetch.backoff.ms",
+        INT,
+        1000,
+        MEDIUM,
+        "How long a follower waits at most after an error.",
+        at_least(0),
+        acts=True,
+    ),
+    ConfigKey("replica.fetch.min.bytes", INT, 1, HIGH, "Bytes for which a follower's fetch waits.", acts=True),
+    ConfigKey(
+        "replica.fetch.response.max.bytes",
+        INT,
+        10485760,
+        MEDIUM,
+        "Bytes a follower asks for in all.",
+        at_least(0),
+        acts=True,
+    ),
+    ConfigKey(
+        "num.replica.fetchers",
+        INT,
+        1,
+        HIGH,
+        "How many fetchers a follower runs for each leading broker.",
+        dynamic=True,
+        acts=True,
     ),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",

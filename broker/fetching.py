@@ -1,0 +1,59 @@
+"""The fetchers of a broker, made of its configuration, its view of the cluster and its network."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.client.connection import Address, Connection, open_connection
+from barnabas.client.network_channel import connector_over
+from barnabas.protocol.ids import BrokerId
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.network import Network, PeerOptions
+from broker.config import BrokerConfig
+from broker.metadata_view import MetadataView
+from replication.fetcher_ports import FetchCount, FetcherPorts, FetcherSettings
+from replication.fetchers import Fetchers
+
+_LARGEST_BATCH_BYTES: Final = 1 << 30
+"""An answer may exceed what was asked for by one batch."""
+
+
+def make_fetchers(
+    config: BrokerConfig,
+    broker_id: BrokerId,
+    *,
+    metadata: MetadataView,
+    network: Network,
+    clock: Clock,
+    spawn: Callable[..., "asyncio.Task[None]"],
+) -> Fetchers:
+    """Fetchers that reach leaders by the listener between brokers."""
+    timeout_ms = config.replica_socket_timeout_ms
+    key = "replica.socket.receive.buffer.bytes"
+    size = config.replica_socket_receive_buffer_bytes
+    options = PeerOptions(
+        max_frame_bytes=_LARGEST_BATCH_BYTES,
+        user_timeout_ms=timeout_ms,
+        # The kernel's own tuning serves better than Kafka's 64 KB.
+        receive_buffer_bytes=size if key in config.given and size > 0 else None,
+    )
+    connector = connector_over(network, options)
+
+    def endpoint_of(leader_id: BrokerId) -> Address | None:
+        endpoint = metadata.brokers_on(config.listeners.inter_broker_name).get(leader_id)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    async def connect(address: Address, name: str) -> Connection:
+        return await open_connection(address, connector=connector, client_id=name, timeout_ms=timeout_ms)
+
+    settings = FetcherSettings(
+        replica_id=broker_id,
+        fetchers_per_leader=config.num_replica_fetchers,
+        min_bytes=config.replica_fetch_min_bytes,
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        partition_max_bytes=config.replica_fetch_max_bytes,
+        response_max_bytes=config.replica_fetch_response_max_bytes,
+        backoff_ms=config.replica_fetch_backoff_ms,
+        socket_timeout_ms=timeout_ms,
+    )
+    return Fetchers(settings, FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount()))

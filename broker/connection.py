@@ -11,12 +11,10 @@ import logging
 from collections import deque
 from typing import Any, Final
 
-from barnabas.protocol.frames import frame_response
-from barnabas.protocol.ids import ApiKey
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Connection, Part
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
-from broker.registry import NO_RESPONSE, CloseConnection, Handler, Parked
+from broker.registry import NO_RESPONSE, CloseConnection, Parked, Route
 from broker.services import RequestContext, Services
 
 log = logging.getLogger(__name__)
@@ -34,20 +32,18 @@ class _Answer:
 
     __slots__ = (
         "correlation_id",
-        "handler",
         "is_dropped",
         "is_ready",
         "ordered_us",
         "parked",
         "parts",
         "received_us",
+        "route",
         "started_us",
-        "version",
     )
 
-    def __init__(self, handler: Handler, version: int, correlation_id: int, received_us: int, started_us: int) -> None:
-        self.handler = handler
-        self.version = version
+    def __init__(self, route: Route, correlation_id: int, received_us: int, started_us: int) -> None:
+        self.route = route
         self.correlation_id = correlation_id
         self.received_us = received_us
         self.started_us = started_us
@@ -80,6 +76,7 @@ class ClientConnection:
         "_delayed_since_us",
         "_is_reading",
         "_listener_name",
+        "_peer_host",
         "_refused",
         "_running",
         "_sent",
@@ -92,6 +89,7 @@ class ClientConnection:
         self._broker = broker
         self._clock = broker.clock
         self._listener_name = listener_name
+        self._peer_host = connection.peer_host
         self._waiting: deque[tuple[bytearray, int]] = deque()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
@@ -117,7 +115,14 @@ class ClientConnection:
             self._update_reading()
 
     def frames_done(self) -> None:
-        self._flush()
+        """Let go what is ready, and note whose answers the peer does not take at once."""
+        self._connection.flush()
+        if self._sent:
+            if self._connection.unsent_bytes:
+                if not self._delayed:
+                    self._delayed_since_us = self._clock.monotonic_us()
+                self._delayed += self._sent
+            self._sent.clear()
 
     def drained(self) -> None:
         if self._delayed:
@@ -154,18 +159,8 @@ class ClientConnection:
             frame, received_us = self._waiting.popleft()
             self._waiting_bytes -= len(frame)
             self._start(frame, received_us, self._clock.monotonic_us())
-        self._flush()
+        self.frames_done()
         self._update_reading()
-
-    def _flush(self) -> None:
-        """Let go what is ready, and note whose answers the peer does not take at once."""
-        self._connection.flush()
-        if self._sent:
-            if self._connection.unsent_bytes:
-                if not self._delayed:
-                    self._delayed_since_us = self._clock.monotonic_us()
-                self._delayed += self._sent
-            self._sent.clear()
 
     def _update_reading(self) -> None:
         if self._closed:
@@ -180,16 +175,17 @@ class ClientConnection:
 
     def _start(self, frame: bytearray, received_us: int, started_us: int) -> None:
         try:
-            handler, header, request = decode_request(self._broker.registry, frame)
+            route, header, request = decode_request(self._broker.registry, frame)
+            # By position: names would double what the call takes.
             context = RequestContext(
                 self._broker,
-                version=header.api_version,
-                correlation_id=header.correlation_id,
-                client_id=header.client_id,
-                client_host=self._connection.peer_host,
-                listener_name=self._listener_name,
+                header.api_version,
+                header.correlation_id,
+                header.client_id,
+                self._peer_host,
+                self._listener_name,
             )
-            result = handler.handle(request, context)
+            result = route.handler.handle(request, context)
         except CloseConnection as error:
             self._connection.frame_finished(frame)
             self._refuse(str(error))
@@ -199,15 +195,15 @@ class ClientConnection:
             self._answer_versions(error, received_us)
             return
         except Exception:
-            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
+            log.exception("%s: a request failed in the broker; closing its connection", self._peer_host)
             self._connection.frame_finished(frame)
             self._refuse(_FAILED)
             return
-        if not self._answers and type(result) is handler.api.response:
+        if not self._answers and type(result) is route.handler.api.response:
             self._connection.frame_finished(frame)
-            self._answer_at_once(handler, context, result, received_us, started_us)
+            self._answer_at_once(route, header.correlation_id, result, received_us, started_us)
             return
-        answer = _Answer(handler, header.api_version, header.correlation_id, received_us, started_us)
+        answer = _Answer(route, header.correlation_id, received_us, started_us)
         self._answers.append(answer)
         if asyncio.iscoroutine(result):
             # Its records are a view of the frame.
@@ -240,48 +236,47 @@ class ClientConnection:
     def _close(self) -> None:
         self._closed = True
         self._broker.metrics.count_refused_connection()
-        log.info("%s: closing the connection: %s", self._connection.peer_host, self._refused)
+        log.info("%s: closing the connection: %s", self._peer_host, self._refused)
         self._connection.flush()
         self._connection.close(self._refused or "")
 
     def _answer_versions(self, refused: UnsupportedApiVersions, received_us: int) -> None:
-        handler = self._broker.registry.find(ApiKey.API_VERSIONS)
-        assert handler is not None
-        answer = _Answer(handler, 0, refused.header.correlation_id, received_us, received_us)
+        answer = _Answer(refused.route, refused.header.correlation_id, received_us, received_us)
         self._answers.append(answer)
         self._settle(answer, refused.response)
 
     # Answering.
 
     def _answer_at_once(
-        self, handler: Handler, context: RequestContext, response: Any, received_us: int, started_us: int
+        self, route: Route, correlation_id: int, response: Any, received_us: int, started_us: int
     ) -> None:
         """Send what is ready when no earlier answer is open: the way of most requests."""
-        key, version = handler.api.key, context.version
-        parts = self._encode(handler, version, context.correlation_id, response)
+        parts = self._encode(route, correlation_id, response)
         if parts is None:
             release_records(response)
             self._refuse(_UNANSWERABLE)
             return
         self._connection.send(parts)
-        self._sent.append(key)
+        self._sent.append(route.api_key)
         local_us = self._clock.monotonic_us() - started_us
         if started_us == received_us:
-            self._broker.metrics.request_done_at_once(key, version, local_us)
+            self._broker.metrics.request_done_at_once(route.api_key, route.version, local_us)
         else:
             self._broker.metrics.request_done(
-                key, version=version, queue_us=started_us - received_us, local_us=local_us, remote_us=0
+                route.api_key,
+                version=route.version,
+                queue_us=started_us - received_us,
+                local_us=local_us,
+                remote_us=0,
             )
 
-    def _encode(self, handler: Handler, version: int, correlation_id: int, response: Any) -> list[Part] | None:
+    def _encode(self, route: Route, correlation_id: int, response: Any) -> list[Part] | None:
         """The answer's frame; None when the broker made an answer that cannot be sent, which costs this connection."""
         try:
             # The only records that a broker sends are slices and bytes.
-            return frame_response(  # type: ignore[return-value]
-                handler.api.key, version, correlation_id=correlation_id, response=response
-            )
+            return route.frame_response(correlation_id, response)  # type: ignore[return-value]
         except Exception:
-            log.exception("%s: %s v%d: the answer cannot be encoded", self._connection.peer_host, handler.key, version)
+            log.exception("%s: %s: the answer cannot be encoded", self._peer_host, route.name)
             return None
 
     def _settle(self, answer: _Answer, result: Any) -> None:
@@ -311,7 +306,7 @@ class ClientConnection:
         except asyncio.CancelledError:
             reason = "a request was given up in the broker"
         except Exception:
-            log.exception("%s: a request failed in the broker; closing its connection", self._connection.peer_host)
+            log.exception("%s: a request failed in the broker; closing its connection", self._peer_host)
             reason = _FAILED
         else:
             if answer.is_dropped:
@@ -328,7 +323,7 @@ class ClientConnection:
 
     def _ready(self, answer: _Answer, response: Any) -> None:
         if response is not NO_RESPONSE:
-            answer.parts = self._encode(answer.handler, answer.version, answer.correlation_id, response)
+            answer.parts = self._encode(answer.route, answer.correlation_id, response)
             if answer.parts is None:
                 release_records(response)
                 self._fail(answer, _UNANSWERABLE)
@@ -339,10 +334,10 @@ class ClientConnection:
             first = answers.popleft()
             if first.parts is not None:
                 self._connection.send(first.parts)
-                self._sent.append(first.handler.key)
+                self._sent.append(first.route.api_key)
             self._broker.metrics.request_done(
-                first.handler.key,
-                version=first.version,
+                first.route.api_key,
+                version=first.route.version,
                 queue_us=first.started_us - first.received_us,
                 local_us=first.ordered_us - first.started_us,
                 remote_us=self._clock.monotonic_us() - first.ordered_us,

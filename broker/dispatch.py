@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from barnabas.protocol.compiler import decoder
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header, request_header_decoder
+from barnabas.protocol.frames import RequestHeader, decode_request_header, request_header_decoder, response_framer
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.messages.fetch import FetchResponse
@@ -31,15 +31,16 @@ partitions asks in several requests."""
 
 
 class UnsupportedApiVersions(Exception):
-    """ApiVersions in a version that is not served: answer with `response` in version 0."""
+    """ApiVersions in a version that is not served: answer with `response` by `route`, which is that of version 0."""
 
-    def __init__(self, header: RequestHeader, response: ApiVersionsResponse) -> None:
+    def __init__(self, header: RequestHeader, route: Route, response: ApiVersionsResponse) -> None:
         super().__init__(f"ApiVersions v{header.api_version}")
         self.header = header
+        self.route = route
         self.response = response
 
 
-def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, RequestHeader, Any]:
+def decode_request(registry: Registry, frame: bytearray) -> tuple[Route, RequestHeader, Any]:
     """Take a frame apart.
 
     Raises:
@@ -49,23 +50,21 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Handler, Reque
     size = len(frame)
     if size < _LOWEST_HEADER_BYTES:
         raise CloseConnection(f"a frame of {size} bytes holds no request header")
-    view = memoryview(frame)
-    route = registry.routes.get(_peek(frame)) or _open_route(registry, view)
-    handler, decode_header, decode_body, max_frame_bytes = route
+    route = registry.routes.get(_peek(frame)) or _open_route(registry, frame)
     try:
-        header, position = decode_header(view, 0)
+        header, position = route.decode_header(frame, 0)
     except WireError as error:
         raise _broken_header(error) from error
-    if size > max_frame_bytes:
-        raise CloseConnection(f"{handler.key.name} of {size} bytes; {max_frame_bytes} are taken")
+    if size > route.max_frame_bytes:
+        raise CloseConnection(f"{route.handler.key.name} of {size} bytes; {route.max_frame_bytes} are taken")
     try:
-        request, _ = decode_body(view, position, _MAX_ITEMS)
+        request, _ = route.decode_request(frame, position, _MAX_ITEMS)
     except WireError as error:
-        raise CloseConnection(f"{handler.key.name} v{header.api_version} cannot be decoded: {error}") from error
-    return handler, header, request
+        raise CloseConnection(f"{route.name} cannot be decoded: {error}") from error
+    return route, header, request
 
 
-def _open_route(registry: Registry, frame: memoryview) -> Route:
+def _open_route(registry: Registry, frame: bytearray) -> Route:
     """The route of the first request of its API version, for those that follow. Raises as `decode_request`."""
     try:
         header, _ = decode_request_header(frame)
@@ -79,17 +78,25 @@ def _open_route(registry: Registry, frame: memoryview) -> Route:
         if handler.key is ApiKey.API_VERSIONS:
             # As Kafka: only its own range, which is all that the peer needs to ask again.
             response = versions_of([handler], ErrorCode.UNSUPPORTED_VERSION)
-            raise UnsupportedApiVersions(header, response)
+            raise UnsupportedApiVersions(header, _route(handler, 0), response)
         raise CloseConnection(
             f"{handler.key.name} version {version} is not served; {handler.oldest} to {handler.newest} are"
         )
-    route = registry.routes[header.api_key, version] = Route(
-        handler,
-        request_header_decoder(header.api_key, version),
-        decoder(handler.api.request, version),
-        _MAX_FRAME_BYTES if handler.key is ApiKey.PRODUCE else _MAX_PLAIN_REQUEST_BYTES,
-    )
+    route = registry.routes[header.api_key, version] = _route(handler, version)
     return route
+
+
+def _route(handler: Handler, version: int) -> Route:
+    key = handler.key
+    return Route(
+        handler,
+        int(key),
+        version,
+        request_header_decoder(key, version),
+        decoder(handler.api.request, version),
+        response_framer(key, version),
+        _MAX_FRAME_BYTES if key is ApiKey.PRODUCE else _MAX_PLAIN_REQUEST_BYTES,
+    )
 
 
 def _broken_header(error: WireError) -> CloseConnection:

@@ -19,9 +19,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.protocol.compiler import Decode
+from barnabas.protocol.frames import FrameResponse
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import Api
 
@@ -65,13 +66,22 @@ class Handler:
         return self.api.key
 
 
-class Route(NamedTuple):
-    """What a request of one API version goes through."""
+@dataclass(slots=True)
+class Route:
+    """What a request of one API version goes through, and its answer."""
 
     handler: Handler
+    api_key: int
+    version: int
     decode_header: Decode
     decode_request: Decode
+    frame_response: FrameResponse
     max_frame_bytes: int
+
+    @property
+    def name(self) -> str:
+        """For logs."""
+        return f"{self.handler.key.name} v{self.version}"
 
 
 class Registry:

@@ -41,24 +41,13 @@ class Services:
     registry: Registry
 
 
+@dataclass(slots=True)
 class RequestContext:
     """One request: its header, who sent it, and the broker's parts."""
 
-    __slots__ = ("broker", "client_host", "client_id", "correlation_id", "listener_name", "version")
-
-    def __init__(
-        self,
-        broker: Services,
-        *,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-        client_host: str,
-        listener_name: str,
-    ) -> None:
-        self.broker = broker
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.listener_name = listener_name
+    broker: Services
+    version: int
+    correlation_id: int
+    client_id: str | None
+    client_host: str
+    listener_name: str

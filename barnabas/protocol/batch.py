@@ -39,6 +39,7 @@ _OFFSET: Final = Struct(">q")
 _LENGTH: Final = Struct(">i")
 _CHECKSUM: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
+_PLACE: Final = Struct(">qii")
 _LENGTH_AT: Final = 8
 _LEADER_EPOCH_AT: Final = 12
 _MAGIC_AT: Final = 16
@@ -222,6 +223,11 @@ def patch(buf: bytearray | memoryview, pos: int, *, base_offset: int, leader_epo
     """Set base offset and leader epoch of the batch at `pos`; the checksum does not cover them."""
     _OFFSET.pack_into(buf, pos, base_offset)
     _LENGTH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def place(buf: bytearray | memoryview, pos: int, header: BatchHeader) -> None:
+    """The same with what `header`, which is that of the batch, says now."""
+    _PLACE.pack_into(buf, pos, header.base_offset, header.length, header.leader_epoch)
 
 
 def patch_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int) -> None:

@@ -81,6 +81,7 @@ class _Decoder:
             InvalidText=InvalidText,
             TruncatedMessage=TruncatedMessage,
             bad_length=bad_length,
+            new=object.__new__,
             read_uvarint=read_uvarint,
             skip_tagged_fields=skip_tagged_fields,
             struct_error=struct.error,
@@ -105,15 +106,18 @@ class _Decoder:
         return self._source.compile(function="decode", title=f"decoder of {title}")
 
     def _struct(self, depth: int, cls: type[Any], target: str) -> None:
-        """Write lines that leave an instance of `cls` in the variable `target`."""
-        arguments: list[str] = []
+        """Write lines that leave an instance of `cls` in the variable `target`.
+
+        Every field is set here, so the class is not called: that would take longer than all the rest.
+        """
+        values: list[tuple[str, str]] = []
         tagged: list[tuple[Field, str]] = []
         for field in describe(cls):
             if not field.present_in(self._version):
-                arguments.append(self._default(field))
+                values.append((field.name, self._default(field)))
                 continue
             variable = self._source.fresh(field.name)
-            arguments.append(variable)
+            values.append((field.name, variable))
             if field.tag is None:
                 self._value(depth, field, variable, f"{cls.__name__}.{field.name}")
             else:
@@ -126,7 +130,9 @@ class _Decoder:
             self._tag_section(depth, cls, count, tagged)
         else:
             self._flush(depth)
-        self._source.line(depth, f"{target} = {self._source.class_name(cls)}({', '.join(arguments)})")
+        self._source.line(depth, f"{target} = new({self._source.class_name(cls)})")
+        for name, value in values:
+            self._source.line(depth, f"{target}.{name} = {value}")
 
     def _default(self, field: Field) -> str:
         if isinstance(field.kind, StructOf):

@@ -76,7 +76,9 @@ class _Encoder:
         title = f"{self._cls.__name__} v{self._version}"
         line = self._source.line
         line(0, "def encode(message, first):")
-        line(1, "done = []")
+        has_records = _has_records(self._cls, self._version)
+        if has_records:
+            line(1, "done = []")
         line(1, "parts = [first]")
         line(1, "try:")
         line(2, "append = parts.append")
@@ -86,9 +88,12 @@ class _Encoder:
         line(2, f"raise UnrepresentableField(f'{title}: {{error}}') from None")
         line(1, "except UnicodeEncodeError as error:")
         line(2, f"raise InvalidText(f'{title}: {{error}}') from None")
-        line(1, "if parts:")
-        line(2, "done.append(join(parts))")
-        line(1, "return done")
+        if has_records:
+            line(1, "if parts:")
+            line(2, "done.append(join(parts))")
+            line(1, "return done")
+        else:
+            line(1, "return [join(parts)]")
         return self._source.compile(function="encode", title=f"encoder of {title}")
 
     def _struct(self, depth: int, cls: type[Any], holder: str) -> None:
@@ -217,6 +222,15 @@ class _Encoder:
         self._run.clear()
         packed = f"{self._source.pack(codes)}({values})" if values else repr(bytes(len(codes)))
         self._source.line(depth, f"{self._append}({packed})")
+
+
+def _has_records(cls: type[Any], version: int) -> bool:
+    kinds = [field.kind for field in describe(cls) if field.present_in(version)]
+    kinds = [kind.item if isinstance(kind, ArrayOf) else kind for kind in kinds]
+    return any(
+        isinstance(kind, RecordSet) or (isinstance(kind, StructOf) and _has_records(kind.cls, version))
+        for kind in kinds
+    )
 
 
 def _is_set(field: Field, value: str) -> str:

@@ -6,9 +6,9 @@ ApiVersions is always 0, because a client that sends a version too new must be a
 ControlledShutdown version 0 has request header 0, without a client id.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.protocol.compiler import Decode, decode, decoder, encode, encode_parts, encoder
 from barnabas.protocol.ids import ApiKey
@@ -28,16 +28,14 @@ SIZE_BYTES: Final = 4
 
 _KEY_AND_VERSION: Final = Struct(">hh")
 _SIZE: Final = Struct(">i")
-_CORRELATION_ID: Final = Struct(">i")
-_NO_TAGS: Final = b"\0"
+_pack_head = Struct(">ii").pack
+_pack_tagged_head = Struct(">iix").pack
 _FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
 }
 
-
-_FIRST_TAGGED_RESPONSE: Final[Mapping[int, int]] = {
-    key: NEVER if key == ApiKey.API_VERSIONS else first for key, first in _FIRST_FLEXIBLE.items()
-}
+FrameResponse: TypeAlias = Callable[[int, object], list[bytes | SizedRecords]]
+"""(correlation id, response) -> whole frame, its size included, as pieces to be sent in order"""
 
 
 @message(versions=(0, 2), flexible=2)
@@ -113,16 +111,24 @@ def frame_request(
 
 def frame_response(api_key: int, version: int, *, correlation_id: int, response: object) -> list[bytes | SizedRecords]:
     """Return a whole response frame, its size included, as pieces to be sent in order."""
-    # Every answer of a broker comes through here: the few lines of `_framed` stand here again, without the calls.
-    header = _CORRELATION_ID.pack(correlation_id)
-    if version >= _FIRST_TAGGED_RESPONSE[api_key]:
-        header += _NO_TAGS
-    parts = encoder(type(response), version)(response, header)
-    head = parts[0]
-    assert type(head) is bytes
-    size = len(head) if len(parts) == 1 else sum(map(len, parts))
-    parts[0] = _SIZE.pack(size) + head
-    return parts
+    return response_framer(api_key, version)(correlation_id, response)
+
+
+def response_framer(api_key: int, version: int) -> FrameResponse:
+    """Return the function of `frame_response` for an API's version, for who frames many."""
+    encode_body = encoder(APIS[ApiKey(api_key)].response, version)
+    is_tagged = response_header_version(api_key, version) == 1
+    pack_head, header_bytes = (_pack_tagged_head, 5) if is_tagged else (_pack_head, 4)
+
+    def frame(correlation_id: int, response: object) -> list[bytes | SizedRecords]:
+        parts = encode_body(response, b"")
+        head = parts[0]
+        assert type(head) is bytes
+        size = len(head) if len(parts) == 1 else sum(map(len, parts))
+        parts[0] = pack_head(header_bytes + size, correlation_id) + head
+        return parts
+
+    return frame
 
 
 def _framed(header: bytes, body: object, version: int) -> list[bytes | SizedRecords]:

@@ -91,7 +91,8 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._warming: asyncio.Task[None] | None = None
         self._closing = False
         self._closed = False
-        self.last_active_s = self._loop.time()
+        self._was_active = True
+        self._last_active_s = self._loop.time()
 
     # What the sink calls.
 
@@ -114,6 +115,16 @@ class SocketConnection(asyncio.BufferedProtocol):
     def flush(self) -> None:
         if self._out and not self._armed and self._warming is None and not self._closed:
             self._drain()
+
+    def active_since(self, now_s: float) -> float:
+        """When bytes last went either way, as near as the sweep asks, which gives the time.
+
+        A clock that is read with each read and write would cost more than the exact time is worth.
+        """
+        if self._was_active:
+            self._was_active = False
+            self._last_active_s = now_s
+        return self._last_active_s
 
     def frame_finished(self, frame: bytearray) -> None:
         if len(frame) > _LARGEST_STAGED_BYTES:
@@ -177,7 +188,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
-        self.last_active_s = self._loop.time()
+        self._was_active = True
         self._shared.traffic.received_bytes += nbytes
         sink = self._sink
         assert sink is not None
@@ -351,7 +362,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     def _count_sent(self, sent: int) -> None:
         self._shared.traffic.sent_bytes += sent
         self.unsent_bytes -= sent
-        self.last_active_s = self._loop.time()
+        self._was_active = True
 
     def _send_slice(self, head: FileSlice) -> int:
         left = head.size - self._head_sent
@@ -363,7 +374,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         traffic.sent_bytes += sent
         traffic.sendfile_bytes += sent
         traffic.sendfile_calls += 1
-        self.last_active_s = self._loop.time()
+        self._was_active = True
         if sent == left:
             self._out.popleft()
             self._head_sent = 0

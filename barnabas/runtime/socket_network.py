@@ -239,9 +239,10 @@ class SocketNetwork:
             idle_before = now - self._options.idle_ms / 1000
             stalled_before = now - _STALL_S if self.budget.is_contended else 0.0
             for connection in list(self._connections):
-                if connection.last_active_s < idle_before:
+                active_s = connection.active_since(now)
+                if active_s < idle_before:
                     connection.close("idle for connections.max.idle.ms")
-                elif connection.last_active_s < stalled_before and connection.holds_partial_frame:
+                elif active_s < stalled_before and connection.holds_partial_frame:
                     connection.close("an unfinished request holds memory that others wait for")
 
     def close(self) -> None:

@@ -43,8 +43,8 @@ def header(api_key: int, version: int, rest: bytes = b"\0\0\0\7\0\1c") -> bytear
 
 @pytest.mark.parametrize(("handler", "version"), SERVED, ids=lambda value: str(getattr(value, "key", value)))
 def test_every_version_that_is_served_is_decoded(handler: Handler, version: int) -> None:
-    found, head, request = decode_request(REGISTRY, plain(handler, version))
-    assert found is handler
+    route, head, request = decode_request(REGISTRY, plain(handler, version))
+    assert (route.handler, route.version) == (handler, version)
     assert (head.api_version, head.correlation_id, head.client_id) == (version, 77, "client")
     assert type(request) is handler.api.request
 
@@ -123,7 +123,7 @@ def test_only_records_may_be_large() -> None:
         decode_request(REGISTRY, framed(ApiKey.METADATA, 1, MetadataRequest(topics)))
     data = PartitionProduceData(partition_index=0, records=bytes(LIMIT))
     request = ProduceRequest(acks=1, timeout_ms=1, topics=[TopicProduceData(name="t", partitions=[data])])
-    assert decode_request(REGISTRY, framed(ApiKey.PRODUCE, 8, request))[0].key is ApiKey.PRODUCE
+    assert decode_request(REGISTRY, framed(ApiKey.PRODUCE, 8, request))[0].api_key == ApiKey.PRODUCE
 
 
 def test_a_count_beyond_what_the_frame_holds_is_refused_before_anything_is_made() -> None:

@@ -150,6 +150,7 @@ class Cluster:
         self.tool = MemorySession(self.zk)
         self.failures: list[str] = []
         self.checks_sent = True
+        self.make_broker: Callable[[BrokerId, MemorySession], FakeBroker] = FakeBroker
         self._starts = 0
         self._last_epochs: dict[tuple[TopicPartition, int], int] = {}
 
@@ -177,7 +178,7 @@ class Cluster:
         endpoint = f"host-{number}:{self._starts}"
         session = MemorySession(self.zk)
         await session.open()
-        broker = self.brokers[number] = FakeBroker(BrokerId(number), session)
+        broker = self.brokers[number] = self.make_broker(BrokerId(number), session)
         self.by_endpoint[endpoint] = broker
         listener = Endpoint("PLAINTEXT", f"host-{number}", 9092, "PLAINTEXT")
         registration = BrokerRegistration((listener,), 0, rack=rack, control_endpoint=endpoint)

@@ -1,5 +1,7 @@
 """What leaders do on their own in a cluster of fake brokers: they ask to let live followers into the in-sync set."""
 
+from collections.abc import Callable
+
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import AlterPartition, AlterPartitionItem, LeaderAndIsrPartition
@@ -15,10 +17,15 @@ def active(cluster: Cluster) -> Controller | None:
     return next((each for each in cluster.controllers.values() if each.is_active), None)
 
 
-async def replicate(cluster: Cluster) -> None:
-    """Every leader asks for the followers that know its leader epoch, as if they had fetched all."""
+CaughtUp = Callable[[FakeBroker, FakeBroker, TopicPartition], bool]
+"""Whether the second broker has all that the first, its leader, has."""
+
+
+async def replicate(cluster: Cluster, caught_up: CaughtUp = lambda *_: True) -> None:
+    """Every leader asks for the followers that know its leader epoch and are caught up."""
     for broker in list(cluster.brokers.values()):
-        items = [item for at, role in broker.roles.items() if (item := _wish(cluster, broker, at, role)) is not None]
+        wishes = (_wish(cluster, broker, at, role, caught_up) for at, role in broker.roles.items())
+        items = [item for item in wishes if item is not None]
         controller = active(cluster)
         if not items or controller is None or broker.is_deaf:
             continue
@@ -30,7 +37,7 @@ async def replicate(cluster: Cluster) -> None:
 
 
 def _wish(
-    cluster: Cluster, broker: FakeBroker, at: TopicPartition, role: LeaderAndIsrPartition
+    cluster: Cluster, broker: FakeBroker, at: TopicPartition, role: LeaderAndIsrPartition, caught_up: CaughtUp
 ) -> AlterPartitionItem | None:
     if role.leader != broker.broker_id:
         return None
@@ -40,6 +47,7 @@ def _wish(
         if each in cluster.brokers
         and not cluster.brokers[each].is_deaf
         and cluster.brokers[each].leads.get(at) == role.leader_epoch
+        and caught_up(broker, cluster.brokers[each], at)
     ]
     joined = tuple(dict.fromkeys((*role.isr, *followers)))
     if joined == role.isr:

@@ -101,7 +101,7 @@ class MemoryZooKeeper:
         self._sessions: dict[int, _ServerSession] = {}
         self._data_watches: dict[str, dict[Connection, None]] = {}
         self._child_watches: dict[str, dict[Connection, None]] = {}
-        self._is_running = True
+        self.is_running = True
 
     # Faults.
 
@@ -136,7 +136,7 @@ class MemoryZooKeeper:
 
     def stop(self) -> None:
         """Cut everybody and accept nobody until `start`. No session expires meanwhile."""
-        self._is_running = False
+        self.is_running = False
         for server_session in list(self._sessions.values()):
             if server_session.connection is not None:
                 self._drop(server_session.connection)
@@ -145,7 +145,7 @@ class MemoryZooKeeper:
 
     def start(self) -> None:
         """Accept clients again; sessions have their whole timeout to come back."""
-        self._is_running = True
+        self.is_running = True
         for server_session in self._sessions.values():
             self._schedule_expiry(server_session)
 
@@ -158,7 +158,7 @@ class MemoryZooKeeper:
             ConnectionRefusedError: the server is stopped.
             SessionLost: there is no such session any more.
         """
-        if not self._is_running:
+        if not self.is_running:
             raise ConnectionRefusedError
         if session_id == 0:
             self._last_session_id += 1
@@ -255,7 +255,7 @@ class MemoryZooKeeper:
                 if not watches[path]:
                     del watches[path]
         connection.server_session.connection = None
-        if self._is_running:
+        if self.is_running:
             self._schedule_expiry(connection.server_session)
         client = connection.client
         asyncio.get_running_loop().call_soon(client.on_dropped, connection, context=client.context)

@@ -1,7 +1,7 @@
 """A disk in memory that forgets what was not synced and fails where it is told to (a `Disk`).
 
-`kill` ends the process that uses the disk: all it wrote is still there. `power_cut` ends the machine (`disk_image` tells
-what stays). `crash_at(n)` does the nth change from now only in part and then ends the process: every later call raises
+`kill` ends the process that uses the disk: all it wrote is still there. `power_cut` ends the machine; what stays, says
+`disk_image`. `crash_at(n)` does the nth change from now only in part and then ends the process: every later call raises
 `Crashed` until `restart`.
 
 `fail` lets operations of one kind raise; after an fsync that failed the unsynced writes stay readable but never become
@@ -152,6 +152,15 @@ class SimulatedDisk:
         """Crash in the middle of the `change`th change from now (0 is the next)."""
         self._crash_at = self.operations + change
         self._random = random
+
+    def crash_no_more(self) -> None:
+        """Forget a crash that did not come."""
+        self._crash_at = None
+
+    @property
+    def used_bytes(self) -> int:
+        """The sizes of all files."""
+        return used_bytes(self._root)
 
     def kill(self) -> None:
         """End the process: its files are closed and its locks free, all that it wrote is there."""

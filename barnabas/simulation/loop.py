@@ -13,8 +13,10 @@ does not. `digest` is a rolling hash of everything that happened; it holds no ad
 
 import asyncio
 import contextlib
+import gc
 import heapq
 import random
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -105,7 +107,7 @@ class SimulatedTask(asyncio.Task[Any]):
 Trace = Callable[[str], None]
 
 
-class SimulationLoop(asyncio.AbstractEventLoop):
+class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a simulated world may ask for
     """See the module. `on_failure` is told of exceptions that nobody caught, with the life in which they arose."""
 
     def __init__(self, chance: random.Random, *, shuffle: float = 0.0) -> None:
@@ -275,7 +277,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):
         """Run until the coroutine, which belongs to the world, is done."""
         assert not self._is_running
         assert not self._is_closed
-        asyncio._set_running_loop(self)
+        asyncio._set_running_loop(self)  # noqa: SLF001 - what every loop calls
         self._is_running = True
         try:
             task = self.create_task(future, name="the run", context=self.world.context.copy())
@@ -284,22 +286,29 @@ class SimulationLoop(asyncio.AbstractEventLoop):
             return task.result()
         finally:
             self._is_running = False
-            asyncio._set_running_loop(None)
+            asyncio._set_running_loop(None)  # noqa: SLF001
 
     def close(self) -> None:
-        """End every life, and let go of what the dead left behind."""
+        """End every life, and let go of what the dead left behind: only now may a `finally` of theirs run."""
         self._is_closed = True
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for life in self.lives:
-                self.end(life)
-                for task in life.tasks:
-                    if not task.done():
-                        task._log_destroy_pending = False  # type: ignore[attr-defined]
-                        with contextlib.suppress(BaseException):
-                            cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
-                life.tasks.clear()
-            self._timers.clear()
+        hook, sys.unraisablehook = sys.unraisablehook, _ignore
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for life in self.lives:
+                    self.end(life)
+                self._timers.clear()
+                # What ends now may begin something; that is closed in the second round.
+                for _ in range(2):
+                    for life in self.lives:
+                        tasks, life.tasks = life.tasks, []
+                        for task in tasks:
+                            _close_task(task)
+                    gc.collect()
+        finally:
+            asyncio._set_running_loop(None)  # noqa: SLF001
+            sys.unraisablehook = hook
 
     # The turn.
 
@@ -359,6 +368,17 @@ class SimulationLoop(asyncio.AbstractEventLoop):
             if not life.is_listed and not life.holds:
                 life.is_listed = True
                 self._active.append(life)
+
+
+def _close_task(task: "asyncio.Task[Any]") -> None:
+    if not task.done():
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+        with contextlib.suppress(BaseException):
+            cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+
+
+def _ignore(_: object) -> None:
+    """Take what the dead raise."""
 
 
 async def _never() -> None:

@@ -75,6 +75,11 @@ class Machine:
     def is_serving(self) -> bool:
         return self.broker is not None
 
+    @property
+    def has_lost_a_directory(self) -> bool:
+        """Whether its broker serves without one of its log directories."""
+        return self.broker is not None and bool(self.broker.services.log_directories.offline_directories())
+
     # What happens to it.
 
     def start(self) -> None:
@@ -107,7 +112,7 @@ class Machine:
         assert broker is not None
         done = asyncio.get_running_loop().create_future()
         life.context.copy().run(self._begin_stop, broker, done)
-        while not done.done() and self.life is life:
+        while not done.done() and self.life is life:  # noqa: ASYNC110 - its death has no event
             await asyncio.sleep(0.05)
         if self.life is life:
             self.kill()

@@ -7,6 +7,7 @@ A scripted plan uses the verbs directly; `faults` draws them; `trial` runs a who
 """
 
 import asyncio
+import errno
 import logging
 import random
 from collections import Counter
@@ -202,6 +203,69 @@ class World:
 
         self.loop.call_in(self.loop.world, timeout_s, expire)
 
+    # Verbs: disks.
+
+    def crash_in_change(self, number: int, change: int) -> None:
+        """Let the process end in the middle of the `change`th change of its disk from now."""
+        machine = self.machines[number]
+
+        def on_crash() -> None:
+            if machine.is_up:
+                self.tell(f"{machine.host} crashes in a change of its disk")
+                self._unpause(machine)
+                machine.kill()
+                self.acted["crash in a write"] += 1
+
+        machine.disk.on_crash = on_crash
+        machine.disk.crash_at(change, machine.chance)
+
+    async def fail_disk(self, number: int, path: str, operation: str, code: int, *, heals_after_s: float) -> None:
+        """Let an operation in a log directory fail from now on; then mend it and start the broker anew."""
+        machine = self.machines[number]
+        fault = machine.disk.fail(operation, path, error=code)
+        self.tell(f"{operation} in {path} of {machine.host} fails with {errno.errorcode[code]}")
+        await self.until(lambda: fault.hits > 0, timeout_s=15)
+        await asyncio.sleep(heals_after_s)
+        machine.disk.heal()
+        if fault.hits:
+            self.acted[f"{errno.errorcode[code]} {operation}"] += 1
+            await self.restart(number)
+
+    async def fill_disk(self, number: int, *, room_bytes: int, lasts_s: float) -> None:
+        """Leave the disk so much room; later give it back and start the broker anew."""
+        machine = self.machines[number]
+        hits_before = machine.disk.full_hits
+        machine.disk.capacity_bytes = machine.disk.used_bytes + room_bytes
+        self.tell(f"disk of {machine.host} has room for {room_bytes} bytes")
+        await asyncio.sleep(lasts_s)
+        machine.disk.capacity_bytes = None
+        if machine.disk.full_hits > hits_before:
+            self.acted["full disk"] += 1
+            await self.restart(number)
+
+    async def slow_disk(self, number: int, path: str, *, seconds: float, lasts_s: float) -> None:
+        """Let every operation in a log directory take so long."""
+        machine = self.machines[number]
+        hits = 0
+
+        def delay(_kind: str, at: str) -> None:
+            nonlocal hits
+            if at.startswith(path) and machine.life is not None:
+                hits += 1
+                self.loop.stall(machine.life, seconds)
+
+        self.tell(f"{path} of {machine.host} takes {seconds:.3f} s an operation")
+        machine.disk.on_operation = delay
+        await asyncio.sleep(lasts_s)
+        machine.disk.on_operation = None
+        self.acted["slow disk"] += hits > 0
+
+    async def restart(self, number: int) -> None:
+        """Kill what runs, and start it again."""
+        self.kill(number)
+        await asyncio.sleep(self.chance.uniform(*_RESTART_S))
+        self.start(number)
+
     # Verbs: network.
 
     def cut(self, source: str, target: str) -> None:
@@ -336,6 +400,19 @@ class World:
         return True
 
     # The state of the cluster.
+
+    def leaderless(self) -> str:
+        """A partition that nobody leads; empty when there is none."""
+        leading = {
+            (partition.topic_partition, partition.leader_epoch)
+            for _, partition in self.invariants.replicas()
+            if partition.is_leader
+        }
+        for at in self.invariants.watched:
+            state = self.invariants.state(at)
+            if state is None or (at, state.leader_epoch) not in leading:
+                return f"{at}: {state}"
+        return ""
 
     def why_not_converged(self, *, partitions: Mapping[TopicPartition, int] | None = None) -> str:
         """What keeps the cluster from being whole; empty when nothing does."""

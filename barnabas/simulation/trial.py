@@ -1,0 +1,243 @@
+"""One seed from its first to its last moment: a cluster comes up, works under faults, is healed, and is judged.
+
+    boot -> topics -> load and faults -> heal -> converge -> final reads -> verdict
+
+The verdict holds what was violated and what the history shows; a seed counts when it was large enough (`Tally.counts`).
+"""
+
+import asyncio
+import logging
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.client.admin import NewTopic
+from barnabas.client.errors import ClientError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.draws import Draws, draw
+from barnabas.simulation.faults import Damage, Storm
+from barnabas.simulation.history import ACKS_ALL
+from barnabas.simulation.history_check import check
+from barnabas.simulation.load import ProducerProcess, ReaderProcess
+from barnabas.simulation.loop import SimulationLoop
+from barnabas.simulation.world import World
+
+log = logging.getLogger(__name__)
+
+_BOOT_S: Final = 60.0
+_LEADERS_S: Final = 30.0
+_CONVERGE_S: Final = 120.0
+_LOOK_S: Final = 0.25
+_COMPARE_EVERY: Final = 8
+_MOST_STEPS: Final = 3_000_000
+_LEAST_SIMULATED_S: Final = 120.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a seed came to."""
+
+    seed: str
+    digest: int = 0
+    steps: int = 0
+    simulated_s: float = 0.0
+    brokers: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    acted: dict[str, int] = field(default_factory=dict)
+    leader_changes: int = 0
+    converged: bool = False
+    converged_after_s: float = 0.0
+    violations: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.violations
+
+    @property
+    def counts(self) -> bool:
+        """Whether the seed was large enough to say something."""
+        return (
+            self.passed
+            and 3 <= self.brokers <= 5
+            and self.simulated_s >= _LEAST_SIMULATED_S
+            and self.operations >= 300
+            and self.acknowledged >= 100
+            and sum(self.acted.values()) >= 5
+            and len(self.acted) >= 2
+            and self.leader_changes >= 1
+            and self.converged
+        )
+
+
+class Trial:
+    """The phases of one seed."""
+
+    def __init__(self, loop: SimulationLoop, seed: str, draws: Draws) -> None:
+        self._loop = loop
+        self._seed = seed
+        self._draws = draws
+        self.world = World(loop, seed, brokers=draws.brokers, settings=draws.settings)
+        self.tally = Tally(seed, brokers=draws.brokers)
+        self._partitions: list[TopicPartition] = []
+
+    async def run(self) -> None:
+        """All phases; what is wrong stands in the world's violations."""
+        world = self.world
+        watching = asyncio.ensure_future(self._watch())
+        if await self._boot():
+            await self._rage()
+            await self._heal()
+            if await self._converge():
+                await self._read_all()
+        watching.cancel()
+        for anomaly in check(world.history):
+            world.violate(str(anomaly))
+
+    async def _boot(self) -> bool:
+        world, draws = self.world, self._draws
+        world.wires.weather = draws.weather
+        world.stage.settings = draws.load
+        for number, machine in world.machines.items():
+            machine.wall.drift = draws.drift.get(number, 0.0)
+            world.start(number)
+        up = await world.until(lambda: all(each.is_serving for each in world.machines.values()), timeout_s=_BOOT_S)
+        if not up:
+            world.violate(f"not up after {_BOOT_S:.0f} s: {world.why_not_converged()}")
+            return False
+        names = [f"t{number}" for number in range(draws.topics)]
+        topics = [NewTopic(each, draws.partitions, draws.replication_factor, draws.topic_settings) for each in names]
+        try:
+            async with asyncio.timeout(_BOOT_S):
+                await world.create_topics(topics)
+        except TimeoutError:
+            world.violate(f"topics were not made in {_BOOT_S:.0f} s")
+            return False
+        self._partitions = [TopicPartition(name, number) for name in names for number in range(draws.partitions)]
+        world.invariants.watched = dict.fromkeys(self._partitions)
+        return True
+
+    async def _rage(self) -> None:
+        """Load and faults."""
+        world, draws = self.world, self._draws
+        stage, chance = world.stage, random.Random(f"{self._seed}/load")
+        clients: list[ProducerProcess | ReaderProcess] = []
+        for number in range(draws.producers):
+            acks = ACKS_ALL if number < 2 else chance.choice([ACKS_ALL, 1, 0])
+            clients.append(ProducerProcess(stage, world.client_name(), self._partitions, acks=acks))
+        clients += [ReaderProcess(stage, world.client_name(), self._partitions) for _ in range(draws.readers)]
+        for client in clients:
+            client.start(client.run())
+        damage = Damage(
+            world,
+            may_lose_all=draws.syncs_each_append,
+            may_lose_one=draws.may_lose_one,
+        )
+        storm = Storm(
+            world,
+            random.Random(f"{self._seed}/faults"),
+            damage,
+            draws.weights,
+            mean_gap_s=draws.mean_gap_s,
+            mean_length_s=draws.mean_length_s,
+            max_at_once=draws.max_at_once,
+        )
+        until_s = self._loop.now_s + draws.lasts_s
+        await storm.rage(until_s)
+        await asyncio.sleep(max(0.0, until_s - self._loop.now_s))
+
+    async def _heal(self) -> None:
+        """End what faults may have left, and stop the load."""
+        world = self.world
+        world.tell("healed")
+        for number, machine in world.machines.items():
+            machine.disk.heal()
+            machine.disk.on_operation = None
+            machine.disk.crash_no_more()
+            world.resume(number)
+            if machine.has_lost_a_directory:
+                await world.restart(number)
+            world.start(number)
+
+    async def _converge(self) -> bool:
+        """The cluster becomes whole by itself, while clients go on for a while."""
+        world, healed_s = self.world, self._loop.now_s
+        if not await world.until(lambda: not world.leaderless(), timeout_s=_LEADERS_S):
+            world.violate(f"without a leader {_LEADERS_S:.0f} s after the last fault: {world.leaderless()}")
+        await asyncio.sleep(2)
+        world.stage.is_over = True
+        if not await world.until(lambda: not world.why_not_converged(), timeout_s=_CONVERGE_S, step_s=0.5):
+            world.violate(f"not whole {_CONVERGE_S:.0f} s after the last fault: {world.why_not_converged()}")
+            return False
+        self.tally.converged = True
+        self.tally.converged_after_s = self._loop.now_s - healed_s
+        left_s = _LEAST_SIMULATED_S + 1 - self._loop.now_s
+        await asyncio.sleep(max(0.0, left_s))
+        return True
+
+    async def _read_all(self) -> None:
+        world = self.world
+        reader = ReaderProcess(world.stage, world.client_name(), self._partitions)
+        try:
+            async with asyncio.timeout(_CONVERGE_S):
+                await reader.start(reader.read_all())
+        except (ClientError, TimeoutError) as error:
+            world.violate(f"the final reads failed: {error!r}")
+        world.invariants.look()
+        world.invariants.compare_logs()
+
+    async def _watch(self) -> None:
+        """Look at the invariants all the time."""
+        invariants, turn = self.world.invariants, 0
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            turn += 1
+            invariants.look()
+            if not turn % _COMPARE_EVERY:
+                invariants.look_at_znodes()
+                invariants.compare_logs()
+
+    def finish(self) -> Tally:
+        """The seed's result."""
+        world, tally = self.world, self.tally
+        tally.digest, tally.steps = self._loop.digest, self._loop.steps
+        tally.simulated_s = self._loop.now_s
+        tally.operations = world.stage.count.requests + world.stage.count.polls
+        tally.acknowledged = world.history.acknowledged_count
+        tally.acted = dict(sorted(world.acted.items()))
+        tally.leader_changes = world.invariants.leader_changes
+        tally.violations = world.violations
+        tally.notes = world.notes
+        return tally
+
+
+def run_seed(
+    seed: str | int,
+    *,
+    trace: Callable[[str], None] | None = None,
+    max_replication_factor: int = 3,
+    change: Callable[[Draws], None] | None = None,
+) -> Tally:
+    """Run a seed; `change` alters its draws before the world is made."""
+    draws = draw(str(seed), max_replication_factor=max_replication_factor)
+    if change is not None:
+        change(draws)
+    loop = SimulationLoop(random.Random(f"{seed}/loop"), shuffle=draws.shuffle)  # type: ignore[abstract]
+    loop.trace = trace
+    trials: list[Trial] = []
+
+    async def main() -> None:
+        trials.append(Trial(loop, str(seed), draws))
+        await trials[0].run()
+
+    try:
+        loop.run_until_complete(main())
+    except AssertionError as error:
+        trials[0].world.violate(f"{type(error).__name__}: {error}")
+        log.error("seed %s: %s", seed, traceback.format_exc())
+    finally:
+        loop.close()
+    return trials[0].finish()

@@ -30,7 +30,8 @@ _CUTS: Final[Mapping[str, tuple[From, float]]] = {
 
 FAULTS: Final[Mapping[str, Callable[[], Fault]]] = {
     **{f"kill-{role}": partial(Kill, role) for role in Role},
-    "kill-leader-for-long": partial(Kill, Role.LEADER, restart_after=_LONGER_THAN_THE_LAG),
+    **{f"bounce-{role}": partial(Kill, role, at_once=True) for role in Role},
+    "kill-leader-for-long": partial(Kill, Role.LEADER, down_seconds=_LONGER_THAN_THE_LAG),
     **{f"terminate-{role}": partial(Terminate, role) for role in Role},
     **{f"pause-{role}": partial(Pause, role, seconds=_LONGER_THAN_A_SESSION) for role in Role},
     **{f"pause-{role}-briefly": partial(Pause, role, seconds=_SHORTER_THAN_A_SESSION) for role in Role},
@@ -54,9 +55,8 @@ FAULTS: Final[Mapping[str, Callable[[], Fault]]] = {
     "kill-all": KillAll,
     "fill-disk-of-leader": partial(FillDisk, Role.LEADER),
     "fill-disk-of-follower": partial(FillDisk, Role.FOLLOWER),
-    "cut-power-of-leader": partial(CutPower, Role.LEADER),
-    "cut-power-of-follower": partial(CutPower, Role.FOLLOWER),
-    "cut-power-of-controller": partial(CutPower, Role.CONTROLLER),
+    **{f"cut-power-of-{role}": partial(CutPower, role) for role in Role},
+    **{f"cut-power-of-{role}-at-once": partial(CutPower, role, at_once=True) for role in Role},
     "cut-power-of-all": partial(CutPower, None),
     "slow-disk-of-leader": partial(SlowDisk, Role.LEADER),
     "slow-disk-of-follower": partial(SlowDisk, Role.FOLLOWER),

@@ -56,19 +56,23 @@ class FillDisk(BrokerFault):
 
 
 class CutPower(Fault):
-    """The power of some brokers goes: what their disks had not synced is gone, and so are their processes."""
+    """The power of some brokers goes: what their disks had not synced is gone, and so are their processes.
+
+    They are started again when others have taken over, or `at_once`; without a role it is all of them.
+    """
 
     needs_disk = "ext4"
 
-    def __init__(self, role: Role | None, *, down_seconds: float = 0.0) -> None:
+    def __init__(self, role: Role | None, *, at_once: bool = False) -> None:
         self.role = role
-        self.fails_over = role is not None
-        self.hold_seconds = down_seconds
+        self.fails_over = role is not None and not at_once
         self.lost_bytes: dict[int, int] = {}
 
     @property
     def name(self) -> str:
-        return f"power cut of {'all brokers' if self.role is None else f'the {self.role}'}"
+        if self.role is None:
+            return "power cut of all brokers"
+        return f"power cut of the {self.role}" + ("" if self.fails_over else ", started again at once")
 
     def aim(self, scene: Scene) -> list[BrokerNode]:
         self._hit = list(scene.world.brokers.values()) if self.role is None else [scene.cast(self.role)]

@@ -8,15 +8,16 @@ from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault
 
 
 class Kill(BrokerFault):
-    """SIGKILL; started again afterwards. `restart_after` is how long it stays down."""
+    """SIGKILL; started again when others have taken over, `down_seconds` later at the earliest, or `at_once`."""
 
-    def __init__(self, role: Role, *, restart_after: float = 0.0) -> None:
+    def __init__(self, role: Role, *, down_seconds: float = 0.0, at_once: bool = False) -> None:
         super().__init__(role)
-        self.hold_seconds = restart_after
+        self.hold_seconds = down_seconds
+        self.fails_over = not at_once
 
     @property
     def name(self) -> str:
-        return f"SIGKILL of the {self.role}"
+        return f"SIGKILL of the {self.role}" + ("" if self.fails_over else ", started again at once")
 
     def start(self, scene: Scene) -> None:
         self._epoch = scene.world.view.broker_epoch(self.broker.id)

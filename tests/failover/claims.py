@@ -1,0 +1,216 @@
+"""Plays what Barnabas claims of failures and shows what was seen: `python -m tests.failover.claims CLAIM...`.
+
+    kills       the leader is killed, 50 times in a row, under at least 5 000 records a second
+    terminates  the leader is ended by SIGTERM, 10 times
+    power       the power of one broker is cut, 20 times
+    power-all   the power of all brokers is cut, 5 times, with log.flush.interval.messages=1
+
+Each claim has a world of its own: RF 3, min ISR 2, idempotent producers with acks=all, a session timeout of 6 s, ticks
+of 1 s. What does not hold is listed at the end, and the status is 1. `--json` writes it all to a file.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.failover.load.clients import Kind
+from tests.failover.world import isolation
+from tests.failover.world.agent import finish
+from tests.failover.world.broker_node import SESSION_TIMEOUT_MS
+from tests.failover.world.disk_faults import CutPower
+from tests.failover.world.drill import ISR_SECONDS, Drill, LoadPlan, Outcome
+from tests.failover.world.fault import Fault, Role
+from tests.failover.world.process_faults import Kill, Terminate
+from tests.failover.world.world import World, WorldPlan
+
+_INSIDE: Final = "BARNABAS_CLAIM_WORLD"
+_ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is played how often under which load, and what must be seen. `resumes_within_ms` is of each fault."""
+
+    count: int
+    rate: int
+    fault: Callable[[int, random.Random], Fault]
+    resumes_within_ms: int
+    least_rate: int = 0
+    least_acknowledged: int = 0
+    disk: str = "memory"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+CLAIMS: Final[Mapping[str, Claim]] = {
+    "kills": Claim(
+        50,
+        6500,
+        lambda number, drawn: Kill(Role.LEADER, at_once=number % 5 == 4),
+        SESSION_TIMEOUT_MS + 2000,
+        least_rate=5000,
+        least_acknowledged=2_000_000,
+    ),
+    "terminates": Claim(10, 5500, lambda number, drawn: Terminate(Role.LEADER), 1000, least_rate=5000),
+    "power": Claim(
+        20,
+        5500,
+        lambda number, drawn: CutPower(drawn.choice(_ROLES), at_once=number % 2 == 1),
+        SESSION_TIMEOUT_MS + 2000,
+        disk="ext4",
+    ),
+    "power-all": Claim(
+        5,
+        2000,
+        lambda number, drawn: CutPower(None),
+        60_000,
+        disk="ext4",
+        settings={"log.flush.interval.messages": "1"},
+    ),
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """What one claim showed; `broken` says what did not hold."""
+
+    claim: str
+    seed: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    verdict: dict[str, Any] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+
+def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
+    """Play a claim, in a world of its own."""
+    claim = CLAIMS[name]
+    drawn = random.Random(seed)
+    report = Report(name, seed)
+    plan = WorldPlan(directory, isolated=True, disk=claim.disk, disk_bytes=2 << 30, settings=claim.settings)
+    with World(plan) as world:
+        drill = Drill(world, [LoadPlan(Kind.CONFLUENT, claim.rate, topic="claims")], reads_along=name != "kills")
+        try:
+            drill.start()
+            for number in range(count or claim.count):
+                outcome = drill.play(claim.fault(number, drawn))
+                report.outcomes.append(outcome)
+                print(_row(number, outcome), flush=True)
+            _make_up(drill, 0 if count else claim.least_acknowledged)
+            report.verdict = finish(world, drill, [Kind.CONFLUENT_READER])
+        except AssertionError as error:
+            report.broken.append(f"{name}: {error}")
+        finally:
+            drill.kill_clients()
+    report.broken += broken(name, claim, report, whole=count is None)
+    return report
+
+
+def _make_up(drill: Drill, least: int) -> None:
+    """Go on until so many records are acknowledged."""
+    missing = least - drill.follower.acknowledged
+    if missing > 0:
+        drill.follower.await_acknowledged(missing, seconds=600)
+
+
+def broken(name: str, claim: Claim, report: Report, *, whole: bool) -> list[str]:
+    """What of the claim does not hold."""
+    found = []
+    for number, outcome in enumerate(report.outcomes, start=1):
+        if outcome.partitions and not outcome.pending:
+            found.append(f"{name} {number}: no acknowledgement was pending")
+        if outcome.resumed_ms is not None and outcome.resumed_ms > claim.resumes_within_ms:
+            found.append(f"{name} {number}: writes resumed after {outcome.resumed_ms} ms")
+        if outcome.isr_seconds > ISR_SECONDS:
+            found.append(f"{name} {number}: full ISR after {outcome.isr_seconds} s")
+    if not report.verdict:
+        return [*found, f"{name}: not played to the end"]
+    found += [f"{name}: {text}" for text in report.verdict["findings"]]
+    if report.verdict["given_up"]:
+        found.append(f"{name}: {report.verdict['given_up']} records were given up")
+    if report.verdict["rate"] < claim.least_rate:
+        found.append(f"{name}: {report.verdict['rate']} records a second")
+    if whole and report.verdict["acknowledged"] < claim.least_acknowledged:
+        found.append(f"{name}: {report.verdict['acknowledged']} records were acknowledged")
+    return found
+
+
+_HEAD: Final = f"{'':>4} {'broker':>6} {'led':>4} {'pending':>8} {'resumed ms':>11} {'full ISR s':>11}  what"
+
+
+def _row(number: int, outcome: Outcome) -> str:
+    resumed = "" if outcome.resumed_ms is None else outcome.resumed_ms
+    broker = "all" if outcome.broker is None else outcome.broker
+    return (
+        f"{number + 1:>4} {broker:>6} {outcome.partitions:>4} {outcome.pending:>8} {resumed:>11} "
+        f"{outcome.isr_seconds:>11}  {outcome.fault}"
+    )
+
+
+def summary(report: Report) -> str:
+    """The last lines about a claim."""
+    resumed = sorted(outcome.resumed_ms for outcome in report.outcomes if outcome.resumed_ms is not None)
+    verdict = {name: value for name, value in report.verdict.items() if name != "findings"}
+    lines = [f"{report.claim}, seed {report.seed}: {len(report.outcomes)} faults, {verdict}"]
+    if resumed:
+        lines.append(f"writes resumed after {resumed[0]} .. {resumed[len(resumed) // 2]} .. {resumed[-1]} ms")
+        lines.append(f"full ISR after at most {max(outcome.isr_seconds for outcome in report.outcomes)} s")
+    return "\n".join([*lines, *(f"BROKEN {text}" for text in report.broken)])
+
+
+def _inside(arguments: argparse.Namespace) -> int:
+    """Plays one claim; this is the first process of its world."""
+    (name,) = arguments.claims
+    print(f"\n{name}\n{_HEAD}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="barnabas-claim-", ignore_cleanup_errors=True) as directory:
+        report = play(name, count=arguments.count, seed=arguments.seed, directory=Path(directory))
+    print(summary(report))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(dataclasses.asdict(report), indent=1))
+    return int(bool(report.broken))
+
+
+def _outside(arguments: argparse.Namespace) -> int:
+    """Plays each claim in a world of its own and puts the reports together."""
+    reports: list[Any] = []
+    status = 0
+    for name in arguments.claims or CLAIMS:
+        real_root = CLAIMS[name].disk == "ext4"
+        reason = isolation.why_no_disks() if real_root else isolation.why_no_network()
+        if reason:
+            print(f"{name}: cannot be played here: {reason}")
+            status = 1
+            continue
+        with tempfile.NamedTemporaryFile(suffix=".json") as part:
+            count = [f"--count={arguments.count}"] if arguments.count else []
+            program = [sys.executable, "-m", "tests.failover.claims", name, f"--json={part.name}", *count]
+            program = isolation.command([*program, f"--seed={arguments.seed}"], real_root=real_root)
+            ended = subprocess.run(program, env={**os.environ, _INSIDE: "yes"}, stdin=subprocess.DEVNULL, check=False)
+            status = status or ended.returncode
+            text = Path(part.name).read_text()
+            reports += [json.loads(text)] if text else []
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(reports, indent=1))
+    return status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("claims", nargs="*", choices=[[], *CLAIMS], metavar="CLAIM", default=[])
+    parser.add_argument("--count", type=int, help="play each so often, and ask nothing of the total")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    return _inside(given) if os.environ.get(_INSIDE) else _outside(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A replicated topic outlives its leader: what was acknowledged is read from the next one, and the killed one comes back."""
+"""A replicated topic outlives its leader: what was acknowledged is read from the next one; the old one comes back."""
 
 import os
 import signal

@@ -28,25 +28,23 @@ def make_fetchers(
     spawn: Callable[..., "asyncio.Task[None]"],
 ) -> Fetchers:
     """Fetchers that reach leaders by the listener between brokers."""
-    timeout_ms = config.replica_socket_timeout_ms
-    key = "replica.socket.receive.buffer.bytes"
-    size = config.replica_socket_receive_buffer_bytes
-    options = PeerOptions(
-        max_frame_bytes=_LARGEST_BATCH_BYTES,
-        user_timeout_ms=timeout_ms,
-        # The kernel's own tuning serves better than Kafka's 64 KB.
-        receive_buffer_bytes=size if key in config.given and size > 0 else None,
-    )
-    connector = connector_over(network, options)
+    connector = connector_over(network, peer_options(config))
 
     def endpoint_of(leader_id: BrokerId) -> Address | None:
         endpoint = metadata.brokers_on(config.listeners.inter_broker_name).get(leader_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     async def connect(address: Address, name: str) -> Connection:
+        timeout_ms = config.replica_socket_timeout_ms
         return await open_connection(address, connector=connector, client_id=name, timeout_ms=timeout_ms)
 
-    settings = FetcherSettings(
+    ports = FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount())
+    return Fetchers(fetcher_settings(config, broker_id), ports)
+
+
+def fetcher_settings(config: BrokerConfig, broker_id: BrokerId) -> FetcherSettings:
+    """How the broker fetches."""
+    return FetcherSettings(
         replica_id=broker_id,
         fetchers_per_leader=config.num_replica_fetchers,
         min_bytes=config.replica_fetch_min_bytes,
@@ -54,6 +52,17 @@ def make_fetchers(
         partition_max_bytes=config.replica_fetch_max_bytes,
         response_max_bytes=config.replica_fetch_response_max_bytes,
         backoff_ms=config.replica_fetch_backoff_ms,
-        socket_timeout_ms=timeout_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
     )
-    return Fetchers(settings, FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount()))
+
+
+def peer_options(config: BrokerConfig) -> PeerOptions:
+    """How the broker's connections to other brokers are set up."""
+    size = config.replica_socket_receive_buffer_bytes
+    is_given = "replica.socket.receive.buffer.bytes" in config.given and size > 0
+    return PeerOptions(
+        max_frame_bytes=_LARGEST_BATCH_BYTES,
+        user_timeout_ms=config.replica_socket_timeout_ms,
+        # The kernel's own tuning serves better than Kafka's 64 KB.
+        receive_buffer_bytes=size if is_given else None,
+    )

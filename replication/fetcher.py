@@ -54,6 +54,8 @@ _LEAST_DELAY_MS: Final = 50
 """The first delay after an error; each further one is twice as long, up to replica.fetch.backoff.ms."""
 _SOON_MS: Final = 10
 """How long others are waited for where a partition is busy, and how long a fetch is parked then."""
+_POSITIONS_EACH_MS: Final = 30_000
+"""How often all positions are looked at: retention here moves the start of a log that nobody writes to."""
 _SESSION_ERRORS: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 
@@ -75,6 +77,7 @@ class Fetcher:
         self._busy: dict[asyncio.Task[None], None] = {}
         self._busy_bytes = 0
         self._wake = asyncio.Event()
+        self._positions_due_ms = 0
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -194,8 +197,13 @@ class Fetcher:
             self._delayed[followed.topic_partition] = followed
 
     def _resume_delayed(self) -> None:
+        now_ms = self._now_ms()
+        if self._positions_due_ms <= now_ms:
+            self._positions_due_ms = now_ms + _POSITIONS_EACH_MS
+            for topic_partition, followed in self._partitions.items():
+                if self._session.wanted(topic_partition) is not None:
+                    self._resume(followed)
         if self._delayed:
-            now_ms = self._now_ms()
             for followed in [each for each in self._delayed.values() if each.delayed_until_ms <= now_ms]:
                 del self._delayed[followed.topic_partition]
                 self._resume(followed)

@@ -154,7 +154,7 @@ class SmallLeader:
             connect=cast("Callable[[Address, str], Awaitable[Connection]]", self.connect),
             count=FetchCount(),
         )
-        return Fetchers(FetcherSettings(replica_id=ME, **settings), ports)
+        return Fetchers(settings.pop("settings", None) or FetcherSettings(replica_id=ME, **settings), ports)
 
     async def connect(self, address: Address, name: str) -> "_Connection":
         if self.is_down:

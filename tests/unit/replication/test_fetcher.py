@@ -106,6 +106,15 @@ async def test_the_log_start_follows_the_leaders() -> None:
 
 
 @virtual_time
+async def test_a_log_start_that_retention_moved_here_is_told_the_leader() -> None:
+    following, its, partition = await caught_up()
+    partition.log.advance_log_start_offset(1)
+    await asyncio.sleep(31)
+    assert its.follower_start == 1
+    await following.stop()
+
+
+@virtual_time
 async def test_idle_fetches_name_no_partition() -> None:
     following = await open_following()
     for at in FEW:

@@ -120,7 +120,7 @@ class IsrState:
             return AnswerEffect.IGNORED
         if answer.leader_epoch != self.leader_epoch or answer.zk_version < self.zk_version:
             return AnswerEffect.UNDECIDED
-        if answer.zk_version == self.zk_version and (answer.error is ErrorCode.NONE or answer.may_still_apply):
+        if answer.zk_version == self.zk_version and answer.may_still_apply:
             return AnswerEffect.UNDECIDED
         self.committed = self.maximal = answer.isr
         self.zk_version = answer.zk_version

@@ -15,8 +15,11 @@ from controller.commands import Endpoint, LiveBroker
 from controller.events import (
     BrokersRead,
     ClusterRead,
+    ConfigChangesRead,
     DeletionsRead,
     FeaturesRead,
+    IsrChangesRead,
+    LogDirectoryEventsRead,
     PreferredElectionsRead,
     ReassignmentsRead,
     TopicConfigRead,
@@ -30,8 +33,11 @@ from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ReadForbidden, Znode
 from zk_schema.payloads import (
     BrokerRegistration,
+    ConfigChange,
     EntityConfig,
     FeatureZnode,
+    IsrChangeNotification,
+    LogDirEvent,
     PartitionState,
     PreferredReplicaElection,
     ReassignPartitions,
@@ -51,6 +57,7 @@ class ClusterReader:
 
     def __init__(self, zk: ZooKeeper) -> None:
         self._zk = zk
+        self._seen_changes: frozenset[str] = frozenset()
 
     async def everything(self) -> ClusterRead:
         brokers = await self.brokers()
@@ -91,6 +98,36 @@ class ClusterReader:
         decode = PreferredReplicaElection.decode
         asked = None if znode is None else _decode(paths.PREFERRED_REPLICA_ELECTION, decode, znode)
         return None if znode is None or asked is None else PreferredElectionsRead(asked.partitions, znode.stat.version)
+
+    async def log_directory_events(self) -> LogDirectoryEventsRead:
+        """Which brokers lost a log directory."""
+        found = await self._notifications(paths.LOG_DIR_EVENT_NOTIFICATION, LogDirEvent.decode)
+        brokers = dict.fromkeys(event.broker_id for event in found.values() if event is not None)
+        return LogDirectoryEventsRead(tuple(brokers), tuple(found))
+
+    async def isr_changes(self) -> IsrChangesRead:
+        """Whose in-sync set the leaders of an older Kafka changed."""
+        found = await self._notifications(paths.ISR_CHANGE_NOTIFICATION, IsrChangeNotification.decode)
+        partitions = dict.fromkeys(at for change in found.values() if change is not None for at in change.partitions)
+        return IsrChangesRead(tuple(partitions), tuple(found))
+
+    async def config_changes(self) -> ConfigChangesRead:
+        """The topics whose configuration changed since this was read last; at first since nobody knows when."""
+        parent = paths.CONFIG_CHANGES
+        names = await self._zk.children(parent, watch=True) or []
+        fresh = [f"{parent}/{name}" for name in names if name not in self._seen_changes]
+        self._seen_changes = frozenset(names)
+        changes = (await _read_all(fresh, self._get)).items()
+        decoded = [_decode(path, ConfigChange.decode, znode) for path, znode in changes]
+        entities = [change.entity_path for change in decoded if change is not None]
+        topics = [path.removeprefix("topics/") for path in entities if path.startswith("topics/")]
+        return ConfigChangesRead(tuple(dict.fromkeys(topics)))
+
+    async def _notifications(self, parent: str, decode: Callable[[bytes], V]) -> dict[str, V | None]:
+        """The paths of the children and what they say, None where that cannot be read."""
+        names = await self._zk.children(parent, watch=True) or []
+        znodes = await _read_all([f"{parent}/{name}" for name in names], self._get)
+        return {path: _decode(path, decode, znode) for path, znode in znodes.items()}
 
     async def features(self) -> FeaturesRead | None:
         znode = await self._get(paths.FEATURE)

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from controller import brokers, deletion, last_replica, leader_requests, replica_moves
+from controller import brokers, deletion, last_replica, leader_requests, notifications, replica_moves
 from controller.actions import Action, Report, StepDown, Timer
 from controller.commands import CommandResult, LeaderAndIsr, ReportLogEnds, StopReplica
 from controller.events import (
@@ -21,8 +21,11 @@ from controller.events import (
     BrokersRead,
     ClusterRead,
     CommandAnswered,
+    ConfigChangesRead,
     DeletionsRead,
     Event,
+    IsrChangesRead,
+    LogDirectoryEventsRead,
     PreferredElectionsRead,
     ReassignmentsRead,
     Refused,
@@ -112,6 +115,12 @@ class Core:
                 return _on_timer(office, event)
             case CommandAnswered():
                 return on_answer(office, event)
+            case LogDirectoryEventsRead():
+                return notifications.on_log_directories(office, event)
+            case IsrChangesRead():
+                return notifications.on_isr_changes(office, event)
+            case ConfigChangesRead():
+                return notifications.on_config_changes(office, event)
             case Asked():
                 return on_asked(office, event)
             case _:

@@ -11,12 +11,8 @@ core says so. Nothing of a term that ended acts on: its task is cancelled and it
 
 import asyncio
 import contextlib
-import itertools
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final, cast
 
 from barnabas.protocol.error_code import ErrorCode
@@ -37,7 +33,6 @@ from controller.actions import (
     Send,
     SetTimer,
     StepDown,
-    Timer,
     Write,
 )
 from controller.campaign import NO_CONTROLLER, Campaign
@@ -56,52 +51,35 @@ from controller.commands import (
 )
 from controller.core import Core
 from controller.events import (
-    Asked,
-    CommandAnswered,
     Confirmed,
     Refused,
     Reply,
     Settled,
     Stimulus,
-    TimerFired,
     Unknown,
     WriteReply,
 )
+from controller.inbox import About, Inbox, Mark, NotController
 from controller.office import Settings
 from controller.state import Term, TopicRead
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import OutcomeUnknown, SessionLost, WriteRefused, ZooKeeperError
-from zk_schema.port import ChildrenChanged, DataChanged, Disconnected, Expired, Resync, ZooKeeper, ZooKeeperEvent
+from zk_schema.port import DataChanged, Expired, Resync, ZooKeeper, ZooKeeperEvent
 
 log = logging.getLogger(__name__)
 
-MAX_QUESTIONS: Final = 10_000
 _RESIGN_TIMEOUT_MS: Final = 1_000
+_AFTER_EVERYTHING: Final = (
+    About.REASSIGNMENTS,
+    About.PREFERRED_ELECTIONS,
+    About.LOG_DIRECTORIES,
+    About.ISR_CHANGES,
+    About.CONFIG_CHANGES,
+)
+"""What waits in ZooKeeper until a controller has done it."""
 _LOGGED_WRITES: Final = 20
 """A batch of more writes is logged as a number; each stands in the log of level DEBUG."""
-
-
-class _About(Enum):
-    """What is to be read again."""
-
-    EVERYTHING = 1
-    BROKERS = 2
-    TOPICS = 3
-    TOPIC = 4
-    DELETIONS = 5
-    REASSIGNMENTS = 6
-    PREFERRED_ELECTIONS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    about: _About
-    name: str = ""
-
-
-class NotController(Exception):
-    """This broker is not in office, or left it before it answered; its text names the broker."""
 
 
 class _TermOver(Exception):
@@ -131,103 +109,34 @@ class Driver:
         self._core = Core(term, settings)
         self._reader = ClusterReader(zk)
         self._channels: dict[BrokerId, ControlChannel] = {}
-        self._marks: dict[_Mark, None] = {_Mark(_About.EVERYTHING): None}
-        self._answers: deque[CommandAnswered] = deque()
-        self._asked: deque[Asked] = deque()
-        self._open_questions: dict[int, asyncio.Future[object]] = {}
-        self._tokens = itertools.count(1)
-        self._timers: dict[Timer, asyncio.TimerHandle] = {}
-        self._fired: dict[Timer, None] = {}
-        self._wake = asyncio.Event()
+        self._inbox = Inbox(term.controller_id)
         self._task = supervisor.spawn(self._run(), name=f"controller epoch {term.epoch}")
 
     def close(self) -> None:
         """End the term at once."""
         self.is_over = True
         self._task.cancel()
-        self._cancel_timers(*self._timers)
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-        for answer in self._open_questions.values():
-            if not answer.done():
-                answer.set_exception(NotController(self.term.controller_id))
-        self._open_questions.clear()
+        self._inbox.close()
 
     async def ask(self, question: Inquiry[object]) -> object:
-        """Put a question into the queue; it has its turn after what ZooKeeper and the brokers told.
-
-        Raises:
-            NotController: the term ended, or too many questions wait. What was asked may or may not be done.
-        """
-        if self.is_over or len(self._open_questions) >= MAX_QUESTIONS:
-            raise NotController(self.term.controller_id)
-        token = next(self._tokens)
-        answer = self._open_questions[token] = asyncio.get_running_loop().create_future()
-        self._asked.append(Asked(token, question))
-        self._wake.set()
-        try:
-            return await answer
-        finally:
-            self._open_questions.pop(token, None)
-
-    def _answer(self, action: Answer) -> None:
-        # Who asked may have gone.
-        answer = self._open_questions.get(action.token)
-        if answer is not None and not answer.done():
-            answer.set_result(action.answer)
+        """What the core answers. Raises NotController when the term ends before."""
+        return await self._inbox.ask(question)
 
     def on_event(self, event: ZooKeeperEvent) -> None:
         """Mark what an event of ZooKeeper is about."""
-        match event:
-            case Resync():
-                self._marks = {_Mark(_About.EVERYTHING): None}
-                self._wake.set()
-            case ChildrenChanged(paths.BROKER_IDS):
-                self._put(_Mark(_About.BROKERS))
-            case ChildrenChanged(paths.BROKER_TOPICS):
-                self._put(_Mark(_About.TOPICS))
-            case ChildrenChanged(paths.DELETE_TOPICS):
-                self._put(_Mark(_About.DELETIONS))
-            case DataChanged(paths.REASSIGN_PARTITIONS):
-                self._put(_Mark(_About.REASSIGNMENTS))
-            case DataChanged(paths.PREFERRED_REPLICA_ELECTION):
-                self._put(_Mark(_About.PREFERRED_ELECTIONS))
-            case DataChanged(path) if path.startswith(f"{paths.BROKER_IDS}/"):
-                self._put(_Mark(_About.BROKERS))
-            case DataChanged(path) if path.startswith(f"{paths.BROKER_TOPICS}/"):
-                self._put(_Mark(_About.TOPIC, path.removeprefix(f"{paths.BROKER_TOPICS}/")))
-            case ChildrenChanged() | DataChanged() | Disconnected() | Expired():
-                pass
-
-    def _put(self, mark: _Mark) -> None:
-        # Whatever is marked while everything is to be read is read then.
-        if _Mark(_About.EVERYTHING) not in self._marks:
-            self._marks[mark] = None
-            self._wake.set()
-
-    def _on_answer(self, broker: BrokerId, command: Command, result: CommandResult) -> None:
-        self._answers.append(CommandAnswered(broker, command.broker_epoch, command, result))
-        self._wake.set()
+        self._inbox.on_event(event)
 
     async def _run(self) -> None:
         try:
             while True:
-                while not self._marks and not self._answers and not self._asked and not self._fired:
-                    self._wake.clear()
-                    await self._wake.wait()
-                if self._marks:
-                    mark = next(iter(self._marks))
-                    del self._marks[mark]
-                    await self._look_at(mark)
-                elif self._answers:
-                    await self._handle(self._answers.popleft())
-                elif self._asked:
-                    await self._handle(self._asked.popleft())
+                waiting = await self._inbox.take()
+                if isinstance(waiting, Mark):
+                    await self._look_at(waiting)
                 else:
-                    timer = next(iter(self._fired))
-                    del self._fired[timer]
-                    await self._handle(TimerFired(timer))
+                    await self._handle(waiting)
         except SessionLost:
             self._finish("its ZooKeeper session is lost")
         except _TermOver as reason:
@@ -238,34 +147,39 @@ class Driver:
         self.close()
         self._on_over()
 
-    async def _look_at(self, mark: _Mark) -> None:
+    async def _look_at(self, mark: Mark) -> None:
         reader, known = self._reader, self._core.state.topics
         match mark.about:
-            case _About.EVERYTHING:
+            case About.EVERYTHING:
                 await self._handle(await reader.everything())
-                self._put(_Mark(_About.REASSIGNMENTS))
-                self._put(_Mark(_About.PREFERRED_ELECTIONS))
-            case _About.BROKERS:
+                self._inbox.put(*_AFTER_EVERYTHING)
+            case About.BROKERS:
                 await self._handle(await reader.brokers())
-            case _About.TOPICS:
+            case About.TOPICS:
                 await self._handle(await reader.topics(known=known))
-            case _About.TOPIC:
+            case About.TOPIC:
                 if mark.name in known:
                     await self._handle(await reader.topic(mark.name))
-            case _About.DELETIONS:
+            case About.DELETIONS:
                 deletions = await reader.deletions()
                 if any(name not in known for name in deletions.names):
                     # The topic may be so new that its creation was not looked at yet.
                     await self._handle(await reader.topics(known=known))
                 await self._handle(deletions)
-            case _About.REASSIGNMENTS:
+            case About.REASSIGNMENTS:
                 reassignments = await reader.reassignments()
                 if reassignments is not None:
                     await self._handle(reassignments)
-            case _About.PREFERRED_ELECTIONS:
+            case About.PREFERRED_ELECTIONS:
                 elections = await reader.preferred_elections()
                 if elections is not None:
                     await self._handle(elections)
+            case About.LOG_DIRECTORIES:
+                await self._handle(await reader.log_directory_events())
+            case About.ISR_CHANGES:
+                await self._handle(await reader.isr_changes())
+            case About.CONFIG_CHANGES:
+                await self._handle(await reader.config_changes())
 
     async def _handle(self, stimulus: Stimulus) -> None:
         actions = self._core.handle(stimulus, self._clock.monotonic_ms())
@@ -297,9 +211,9 @@ class Driver:
                 case Connect() | Disconnect() | Send():
                     self._reach(action)
                 case Answer():
-                    self._answer(action)
+                    self._inbox.answer(action)
                 case SetTimer():
-                    self._set_timer(action)
+                    self._inbox.set_timer(action)
                 case Report():
                     log.log(logging.ERROR if action.severe else logging.INFO, "%s %s", self, action.message)
                 case StepDown():
@@ -314,19 +228,6 @@ class Driver:
     async def _topic(self, name: str) -> TopicRead | None:
         return (await self._reader.topic(name)).read
 
-    def _set_timer(self, action: SetTimer) -> None:
-        def fire() -> None:
-            self._fired[action.timer] = None
-            self._wake.set()
-
-        self._cancel_timers(action.timer)
-        self._timers[action.timer] = asyncio.get_running_loop().call_later(action.delay_ms / 1000, fire)
-
-    def _cancel_timers(self, *timers: Timer) -> None:
-        for timer in timers:
-            if timer in self._timers:
-                self._timers.pop(timer).cancel()
-
     def _reach(self, action: Connect | Disconnect | Send) -> None:
         broker = action.broker
         match action:
@@ -334,7 +235,7 @@ class Driver:
                 assert broker not in self._channels, f"broker {broker} has a channel"
 
                 def on_answer(command: Command, result: CommandResult) -> None:
-                    self._on_answer(broker, command, result)
+                    self._inbox.on_answer(broker, command, result)
 
                 self._channels[broker] = self._open_channel(broker, action.endpoint, on_answer)
             case Disconnect():

@@ -120,6 +120,29 @@ class PreferredElectionsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirectoryEventsRead:
+    """Brokers that lost a log directory, and the znodes that say so, which go when it is attended to."""
+
+    brokers: tuple[BrokerId, ...]
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangesRead:
+    """Partitions whose state znode somebody else wrote, and the znodes that say so, which go with it."""
+
+    partitions: tuple[TopicPartition, ...]
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChangesRead:
+    """Topics whose configuration changed."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     """The time of a `SetTimer` is over."""
 
@@ -152,6 +175,9 @@ Stimulus = (
     | DeletionsRead
     | ReassignmentsRead
     | PreferredElectionsRead
+    | LogDirectoryEventsRead
+    | IsrChangesRead
+    | ConfigChangesRead
     | TimerFired
     | CommandAnswered
     | Asked

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica
-from controller.driver import NotController
+from controller.inbox import NotController
 from controller.questions import AlterReassignments
 from controller.reassignment import origin_of
 from controller.state import Assignment

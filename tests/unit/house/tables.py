@@ -60,6 +60,7 @@ PURE: Final = (
     "controller/last_replica.py",
     "controller/leader_requests.py",
     "controller/legacy_requests.py",
+    "controller/notifications.py",
     "controller/office.py",
     "controller/outbox.py",
     "controller/partitions.py",

@@ -1,0 +1,88 @@
+"""Random walks of the small model: each seed draws its own weight for every action (a swarm), then acts.
+
+Uniform walks miss the rarer of the known bugs: what they need is many of one action and none of another. A seed is
+enough to walk the same way again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from barnabas.simulation.replica_model import ReplicaModel, Violation
+
+STEPS: Final = 300
+
+# Action -> the weights to draw from. What every other action needs is never without weight.
+WEIGHTS: Final = {
+    "append": (1, 2, 4),
+    "exchange": (0, 2, 4, 8, 16),
+    "send": (0, 0, 1, 4),
+    "deliver": (1, 4, 8),
+    "repeat": (0, 0, 0, 1),
+    "drop": (0, 0, 1),
+    "hear": (1, 2, 4, 8),
+    "learn": (1, 2, 4),
+    "look": (1, 2, 4),
+    "move": (0, 0, 1, 2),
+    "check_lag": (0, 1, 2, 4),
+    "tick": (0, 1, 2),
+    "sync": (0, 0, 1),
+    "checkpoint": (0, 0, 1, 2),
+    "crash": (0, 0, 1, 2),
+    "cut_power": (0, 0, 1, 2),
+    "restart": (1, 2, 4),
+    "expire": (0, 0, 1, 2),
+    "register": (1, 2, 4),
+}
+_MOST_B: Final = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A walk that broke an invariant: `seed` walks it again."""
+
+    seed: int
+    step: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of a walk."""
+
+    action: str
+    a: int
+    b: int
+
+
+def plan(seed: int, *, steps: int = STEPS) -> tuple[ReplicaModel, Iterator[Step]]:
+    """The model of a seed and the actions that it draws."""
+    random = Random(seed)
+    model = ReplicaModel(
+        min_in_sync=random.choice((1, 2, 2)),
+        holds_below_min_isr=random.random() < 0.8,
+    )
+    actions = [name for name, weights in WEIGHTS.items() for _ in range(random.choice(weights))]
+    return model, _draw(random, actions, len(model.ids), steps)
+
+
+def _draw(random: Random, actions: list[str], brokers: int, steps: int) -> Iterator[Step]:
+    draw = random.random
+    for _ in range(steps):
+        yield Step(actions[int(draw() * len(actions))], int(draw() * brokers), int(draw() * _MOST_B))
+
+
+def walk(seed: int, *, steps: int = STEPS) -> Found | None:
+    """Act until the steps are done or an invariant does not hold."""
+    random = Random(seed)
+    model = ReplicaModel(min_in_sync=random.choice((1, 2, 2)), holds_below_min_isr=random.random() < 0.8)
+    actions = [getattr(model, name) for name, weights in WEIGHTS.items() for _ in range(random.choice(weights))]
+    draw, count, brokers, check = random.random, len(actions), len(model.ids), model.check
+    for step in range(steps):
+        try:
+            actions[int(draw() * count)](int(draw() * brokers), int(draw() * _MOST_B))
+            check()
+        except Violation as violation:
+            return Found(seed, step, str(violation))
+    return None

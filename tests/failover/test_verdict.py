@@ -153,7 +153,7 @@ def test_a_client_that_ended_before_its_time_is_a_finding(tmp_path: Path) -> Non
 
 def test_a_line_that_is_none_is_refused(tmp_path: Path) -> None:
     paths = write_good(tmp_path)
-    for line in ("k 1 0 999 999", "k 1 0", "z", "v one t|0|p|0|0|1|"):
+    for line in ("k 1 0 999 999", "k 1 0", "k 1 0 1 2 3", "z", "v one t|0|p|0|0|1|"):
         paths[1].write_text(f"client along\n{line}\nend\n")
         with pytest.raises(NotAHistory):
             read_history(paths)
@@ -167,6 +167,18 @@ def test_what_a_client_gave_up_may_be_there_and_what_was_refused_may_not(tmp_pat
         assert lines != text
         paths[0].write_text("\n".join(lines) + "\n")
         assert {text.split(":")[0] for text in findings(paths)} == set(found)
+
+
+def test_an_acknowledgement_may_come_without_an_offset_and_its_record_has_to_be_there(tmp_path: Path) -> None:
+    paths = write_good(tmp_path)
+    text = paths[0].read_text().splitlines()
+    lines = [line.removesuffix(" 10") if line.endswith(" 0 10 10") else line for line in text]
+    assert lines != text
+    paths[0].write_text("\n".join(lines) + "\n")
+    assert findings(paths) == []
+    for path in paths[1:]:
+        path.write_text("\n".join(drop_read(path.read_text().splitlines())) + "\n")
+    assert any(text.startswith("lost: ") for text in findings(paths)), findings(paths)
 
 
 def test_replicas_that_differ_are_found() -> None:

@@ -151,7 +151,7 @@ public final class FailoverLoad {
             open.decrementAndGet();
             try {
                 write(error == null
-                        ? "k " + now() + " " + partition + " " + sequence + " " + sent.offset()
+                        ? "k " + now() + " " + partition + " " + sequence + (sent.hasOffset() ? " " + sent.offset() : "")
                         : "u " + now() + " " + partition + " " + sequence + " " + error.getClass().getSimpleName());
             } catch (IOException failed) {
                 throw new java.io.UncheckedIOException(failed);

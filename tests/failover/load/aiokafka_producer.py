@@ -13,7 +13,7 @@ from tests.failover.load.history_file import HistoryFile
 
 _TURN_SECONDS = 0.01
 _PATIENCE_SECONDS = 120.0
-_REQUEST_TIMEOUT_MS = 30_000
+_REQUEST_TIMEOUT_MS = 8_000
 
 
 async def deliver(

@@ -6,7 +6,7 @@ full, in hexadecimal.
 
     client NAME
     i TIME VALUE                                    a record is sent
-    k TIME PARTITION SEQUENCE OFFSET                it was acknowledged
+    k TIME PARTITION SEQUENCE OFFSET                it was acknowledged; without an offset it is not known where
     u TIME PARTITION SEQUENCE ERROR                 it was given up; it may be there
     f TIME PARTITION SEQUENCE ERROR                 it was refused; it is not there
     p FROM TO TOPIC PARTITION SESSION FINAL         a read that gave records: the v lines that follow
@@ -59,8 +59,9 @@ class HistoryFile:
         self.write(f"i {now_us()} {short.decode()}")
         return sequence, value
 
-    def acknowledged(self, partition: int, sequence: int, offset: int) -> None:
-        self.write(f"k {now_us()} {partition} {sequence} {offset}")
+    def acknowledged(self, partition: int, sequence: int, offset: int | None) -> None:
+        where = "" if offset is None or offset < 0 else f" {offset}"
+        self.write(f"k {now_us()} {partition} {sequence}{where}")
 
     def gave_up(self, partition: int, sequence: int, error: str) -> None:
         self.write(f"u {now_us()} {partition} {sequence} {error}")
@@ -153,8 +154,8 @@ class _Reader:
             assert key not in self._open, "sent twice"
             self._open[key] = self._history.produce(client, where, value.encode(), int(time_us))
         elif kind == "k":
-            time_us, partition, sequence, offset = rest.split()
-            self._closed(partition, sequence).ok(int(offset), int(time_us))
+            time_us, partition, sequence, *offset = rest.split()
+            self._closed(partition, sequence).ok(int(offset[0]) if offset else None, int(time_us))
         elif kind in {"u", "f"}:
             time_us, partition, sequence, error = rest.split(" ", 3)
             operation = self._closed(partition, sequence)

@@ -6,15 +6,16 @@
 PYTHON ?= python3
 MINUTES ?= 10
 RUNS ?= 5
+WORKERS ?= 2
 ARGS ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
-QUICK_TIERS := tests/unit tests/contract
+QUICK_TIERS := tests/unit tests/contract tests/simulation
 SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench sim lock clean
+.PHONY: help up down status test compose-test soak check bench sim seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -26,7 +27,8 @@ help:
 	@echo 'make test          every test; at most 12 minutes on 2 cores'
 	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
 	@echo 'make soak          kills and hostile input                             (MINUTES=10)'
-	@echo 'make sim           every seeded test again, with new seeds             (RUNS=5 SEED=1)'
+	@echo 'make sim           simulated clusters under faults, one a seed         (RUNS=5 SEED=1 ARGS=--trace)'
+	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
 	@echo 'make bench         the figures of the data path                        (ARGS="...")'
 	@echo 'make lock          write constraints.txt                               (ARGS=--upgrade)'
 	@echo 'make clean         stop the cluster, remove .venv and what tools left'
@@ -80,11 +82,15 @@ soak: .venv/.stamp-local .venv/.stamp-test
 	$(TALLY) .reports/soak || failed=1; \
 	test -z "$$failed"
 
-# One seed drives all tests of a run that draw; consecutive seeds, and the first failing one is printed and stops it.
+# Whole clusters in one process, on a virtual clock; a seed replays to the byte.
 sim: .venv/.stamp-local .venv/.stamp-test
+	@$(BIN)/python -m barnabas.simulation --seeds $(RUNS) $(if $(SEED),--first $(SEED)) --workers $(WORKERS) $(ARGS)
+
+# One seed drives all tests of a run that draw; consecutive seeds, and the first failing one is printed and stops it.
+seeded: .venv/.stamp-local .venv/.stamp-test
 	@first=$${SEED:-$$($(BIN)/python -c 'import random; print(random.getrandbits(31))')}; \
 	for seed in $$(seq $$first $$(( first + $(RUNS) - 1 ))); do \
-	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make sim SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \
+	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make seeded SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \
 	done
 
 bench: .venv/.stamp-local .venv/.stamp-test

@@ -39,7 +39,8 @@ class _ScannedFile:
     """The batches of a segment as far as they were looked at."""
 
     batches: list[BatchPlace] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
+    last_head: bytes = b""
+    last_start: int = 0
     end: int = 0
 
 
@@ -216,16 +217,13 @@ class Invariants:
                 break
             place = BatchPlace(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
             scanned.batches.append(place)
-            scanned.starts.append(scanned.end)
+            scanned.last_start = scanned.end
+            scanned.last_head = bytes(data[scanned.end : scanned.end + HEADER_BYTES])
             scanned.end += header.size_bytes
         return scanned
 
 
 def _still_holds(scanned: _ScannedFile, data: bytearray) -> bool:
     """Whether the file has only grown since: its last batch stands where it stood."""
-    if not scanned.batches:
-        return True
-    if len(data) < scanned.end:
-        return False
-    header = read_header(data, scanned.starts[-1])
-    return scanned.batches[-1] == (header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+    start = scanned.last_start
+    return len(data) >= scanned.end and data[start : start + len(scanned.last_head)] == scanned.last_head

@@ -118,7 +118,13 @@ IMPURE_LIBRARIES: Final = frozenset(
 WORLD: Final = ("barnabas/runtime/*",)
 
 # Where files are touched without the disk port: what a person named on the command line, and a local cluster's set-up.
-FILES: Final = ("barnabas/runtime/*", "barnabas/admin/*", "barnabas/launcher/*", "broker/main.py")
+FILES: Final = (
+    "barnabas/runtime/*",
+    "barnabas/admin/*",
+    "barnabas/launcher/*",
+    "barnabas/simulation/__main__.py",
+    "broker/main.py",
+)
 
 # Library -> the only files that may import it (path patterns). Every library that is not Python's own has its row.
 WALLS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -139,7 +145,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     # Python's own that need a reason.
     "concurrent.futures": ("barnabas/runtime/*",),
     "mmap": (),
-    "multiprocessing": ("barnabas/runtime/*",),
+    "multiprocessing": ("barnabas/runtime/*", "barnabas/simulation/runner.py"),
     "pathlib": FILES,
     "pickle": (),
     "shutil": FILES,
@@ -153,7 +159,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
 DISTRIBUTIONS: Final[Mapping[str, str]] = {"grpc": "grpcio", "google.protobuf": "protobuf"}
 
 # Where something is written to standard output or error: the command line, and a broker before it has a log.
-PRINTS: Final = ("barnabas/admin/*", "broker/main.py")
+PRINTS: Final = ("barnabas/admin/*", "barnabas/simulation/__main__.py", "broker/main.py")
 
 # Caches of pure functions whose arguments come from our source and never from a peer.
 MEMOISED: Final = ("barnabas/protocol/compiler.py",)

@@ -59,10 +59,10 @@ class ComposedCluster:
 
     def leader(self, topic: str, partition: int = 0, *, not_asking: int | None = None) -> int:
         """Who leads a partition, as a broker that answers says it; -1 for nobody."""
-        return int(self._described(topic, not_asking)["partitions"][partition]["leader"])
+        return int(self._described(topic, not_asking)["partition_list"][partition]["leader"])
 
     def isr(self, topic: str, partition: int = 0) -> set[int]:
-        return set(self._described(topic)["partitions"][partition]["isr"])
+        return set(self._described(topic)["partition_list"][partition]["isr"])
 
     def _described(self, topic: str, not_asking: int | None = None) -> dict[str, Any]:
         for number in (1, 2, 3):

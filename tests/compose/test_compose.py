@@ -56,7 +56,7 @@ def test_records_go_in_and_out_in_a_container(composed: ComposedCluster) -> None
 def test_replicas_lie_in_different_racks(composed: ComposedCluster) -> None:
     create(composed, "racks")
     described = json.loads(composed.barnabas(1, "topics", "describe", "racks", "-o", "json"))[0]
-    assert [sorted(partition["replicas"]) for partition in described["partitions"]] == [[1, 2, 3]] * PARTITIONS
+    assert [sorted(partition["replicas"]) for partition in described["partition_list"]] == [[1, 2, 3]] * PARTITIONS
     registered = composed.compose("logs", "--no-log-prefix", "broker-2")
     assert "broker.rack=rack-b (KAFKA_BROKER_RACK)" in registered
 

@@ -21,7 +21,7 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 _DAY_MS = 86_400_000
 _NAMED_IDS = {"producer_id": "producer", "session_id": "session"}
-_ADDRESSES = {"host", "port"}
+_ADDRESSES = {"host", "port", "log_dir"}
 _TEXTS = {"error_message", "documentation", "batch_index_error_message"}
 _TIMES = {"log_append_time_ms", "timestamp", "first_timestamp", "max_timestamp"}
 _LOCAL_CONFIGS = {
@@ -36,13 +36,19 @@ _LOCAL_CONFIGS = {
     "zookeeper.connect",
 }
 _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
+    "AlterReplicaLogDirPartitionResult": ("partition_index",),
+    "AlterReplicaLogDirTopicResult": ("topic_name",),
     "ApiVersionsResponseKey": ("api_key",),
     "CreatableTopicConfigs": ("name",),
     "CreatableTopicResult": ("name",),
     "CreatePartitionsTopicResult": ("name",),
     "DeletableTopicResult": ("name",),
+    "DeleteRecordsPartitionResult": ("partition_index",),
+    "DeleteRecordsTopicResult": ("name",),
     "DescribeConfigsResourceResult": ("name",),
     "DescribeConfigsResult": ("resource_type", "resource_name"),
+    "DescribeLogDirsPartition": ("partition_index",),
+    "DescribeLogDirsTopic": ("name",),
     "ListOffsetPartitionResponse": ("partition_index",),
     "ListOffsetTopicResponse": ("name",),
     "MetadataResponseBroker": ("node_id",),
@@ -86,6 +92,8 @@ class Normaliser:
         kind = type(items[0]).__name__ if items else ""
         if kind == "MetadataResponseTopic":
             items = [one for one in items if one.name is None or self._is_ours(one.name, alone=len(items) == 1)]
+        if kind == "DescribeLogDirsTopic":
+            items = [one for one in items if self._is_ours(one.name, alone=False)]
         if kind not in _KEYS_OF_UNORDERED:
             return [self.message(one, version) if hasattr(one, "__slots__") else one for one in items]
         names = _KEYS_OF_UNORDERED[kind]

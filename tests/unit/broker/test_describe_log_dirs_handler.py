@@ -1,0 +1,78 @@
+"""DescribeLogDirs: each directory, what lies in it, and what is missing of it."""
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from broker.handlers import describe_log_dirs
+from tests.support.virtual_time import virtual_time
+from tests.unit.broker.data_broker import DataBroker, answer_of
+from tests.unit.replication.replica_world import ME, OTHER, append_now
+from tests.unit.storage.logs import batch
+
+ONE = len(batch(b"v"))
+
+
+async def two_directories() -> DataBroker:
+    """Partitions 0 and 2 of a topic in the first directory, 1 in the second; partition 0 has a record."""
+    broker = await DataBroker(directories=2).open()
+    partitions = await broker.lead(count=3)
+    append_now(partitions[0])
+    return broker
+
+
+async def described(broker: DataBroker, wanted: dict[str, list[int]] | None) -> DescribeLogDirsResponse:
+    topics = None if wanted is None else [DescribableLogDirTopic(name, numbers) for name, numbers in wanted.items()]
+    response = await answer_of(describe_log_dirs.handle(DescribeLogDirsRequest(topics), broker.context(2)))
+    assert isinstance(response, DescribeLogDirsResponse)
+    return response
+
+
+def replicas(response: DescribeLogDirsResponse) -> dict[str, dict[int, tuple[int, int]]]:
+    """Size and lag by directory and partition."""
+    return {
+        result.log_dir: {
+            each.partition_index: (each.partition_size, each.offset_lag)
+            for topic in result.topics
+            for each in topic.partitions
+        }
+        for result in response.results
+    }
+
+
+@virtual_time
+async def test_each_replica_is_listed_where_it_lies() -> None:
+    broker = await two_directories()
+    everything = {"/logs0": {0: (ONE, 0), 2: (0, 0)}, "/logs1": {1: (0, 0)}}
+    assert replicas(await described(broker, None)) == everything
+    assert replicas(await described(broker, {"t": [2, 1, 7], "u": [0]})) == {
+        "/logs0": {2: (0, 0)},
+        "/logs1": {1: (0, 0)},
+    }
+
+
+@virtual_time
+async def test_an_offline_directory_is_listed_with_its_error_and_nothing_in_it() -> None:
+    broker = await two_directories()
+    broker.world.directory.fail(OSError(5, "gone"))
+    lost, kept = (await described(broker, None)).results
+    assert (lost.error_code, lost.log_dir, lost.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, "/logs0", [])
+    assert (kept.error_code, kept.log_dir) == (ErrorCode.NONE, "/logs1")
+    assert len(kept.topics) == 1
+
+
+@virtual_time
+async def test_a_replica_that_is_not_served_has_no_known_lag() -> None:
+    broker = await two_directories()
+    await broker.world.stop(1, at=TopicPartition("t", 0), delete=False)
+    assert replicas(await described(broker, {"t": [0]}))["/logs0"] == {0: (ONE, -1)}
+
+
+@virtual_time
+async def test_a_follower_is_listed_too() -> None:
+    broker = await two_directories()
+    await broker.world.assign(1, leader=OTHER, at=TopicPartition("t", 0), replicas=(OTHER, ME))
+    assert replicas(await described(broker, {"t": [0]}))["/logs0"] == {0: (ONE, 0)}

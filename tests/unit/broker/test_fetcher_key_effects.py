@@ -17,8 +17,8 @@ from broker.fetching import fetcher_settings, peer_options
 from broker.system_ports import open_network
 from tests.support.virtual_time import virtual_time
 from tests.unit.broker.small_broker import make_config
+from tests.unit.replication.following import Following, open_following
 from tests.unit.replication.replica_world import ME
-from tests.unit.replication.test_fetcher import Following, open_following
 from tests.unit.runtime.test_socket_network import Sink
 
 FEW = [TopicPartition("t", number) for number in range(6)]

@@ -1,73 +1,18 @@
 """A fetcher and its leader: what is fetched, truncated, delayed, and what one partition's trouble costs the others."""
 
 import asyncio
-from dataclasses import dataclass, field
-from typing import Any
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from barnabas.storage.log_config import LogConfig
-from replication.fetchers import Fetchers
-from replication.partition import Partition
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld
-from tests.unit.replication.small_leader import LeaderLog, SmallLeader
+from tests.unit.replication.following import caught_up, open_following
+from tests.unit.replication.replica_world import ME, OTHER, TP
 from tests.unit.storage.logs import read_bytes
 
 FEW = [TopicPartition("t", number) for number in range(4)]
 MANY = [TopicPartition("t", number) for number in range(200)]
-
-
-@dataclass
-class Following:
-    """Broker 1 follows what broker 2 leads."""
-
-    world: ReplicaWorld
-    leader: SmallLeader
-    fetchers: Fetchers
-    parts: dict[TopicPartition, Partition] = field(default_factory=dict)
-
-    async def follow(self, at: TopicPartition = TP, *, epoch: int = 0, config: LogConfig | None = None) -> Partition:
-        await self.world.assign(epoch, leader=OTHER, at=at, replicas=(OTHER, ME), config=config)
-        partition = self.parts[at] = self.world.partition(at)
-        self.fetchers.follow(partition)
-        return partition
-
-    def has_all(self, at: TopicPartition = TP) -> bool:
-        """Whether the bytes here are the leader's, and as much of them is committed."""
-        log_, its = self.parts[at].log, self.leader.logs[at]
-        if (log_.log_end_offset, log_.high_watermark, log_.log_start_offset) != (
-            its.end,
-            its.high_watermark,
-            its.start,
-        ):
-            return False
-        return read_bytes(log_, its.start) == its.read(its.start, 1 << 30)
-
-    async def stop(self) -> None:
-        await self.fetchers.stop()
-        await self.world.supervisor.stop()
-        assert self.world.failed == []
-
-
-async def open_following(*, directories: int = 1, **settings: Any) -> Following:
-    world = await ReplicaWorld(directories).open()
-    leader = SmallLeader()
-    return Following(world, leader, leader.fetchers(world.supervisor.spawn, **settings))
-
-
-async def caught_up(*values: bytes, **settings: Any) -> tuple[Following, LeaderLog, Partition]:
-    """One partition that has what the leader has."""
-    following = await open_following(**settings)
-    its = following.leader.add(TP)
-    for value in values or (b"a", b"b", b"c"):
-        its.write(value)
-    partition = await following.follow()
-    await asyncio.sleep(1)
-    assert following.has_all()
-    return following, its, partition
 
 
 @virtual_time
@@ -379,131 +324,4 @@ async def test_an_answer_that_comes_after_a_new_epoch_changes_nothing() -> None:
     following.leader.wake()
     await asyncio.sleep(2)
     assert partition.log.log_end_offset == 3
-    await following.stop()
-
-
-# Fairness and slow disks.
-
-
-@virtual_time
-async def test_partitions_that_lag_do_not_starve_one_that_does_not() -> None:
-    following = await open_following(response_max_bytes=40_000, partition_max_bytes=10_000)
-    for at in MANY:
-        its = following.leader.add(at)
-        for _ in range(20):
-            its.write(b"v" * 9_000)
-    fresh = TopicPartition("fresh", 0)
-    its = following.leader.add(fresh)
-    for at in (*MANY, fresh):
-        await following.follow(at)
-    await turns(200)
-    assert not all(following.has_all(at) for at in MANY)
-    waited = []
-    for _ in range(5):
-        its.write(b"now")
-        before = len(following.leader.fetches())
-        while not following.has_all(fresh):
-            await turns(1)
-        waited.append(len(following.leader.fetches()) - before)
-    # 200 lagging partitions, four to an answer: each is heard once in about fifty.
-    assert max(waited) <= 60
-    assert not all(following.has_all(at) for at in MANY)
-    await following.stop()
-
-
-@virtual_time
-async def test_a_slow_directory_does_not_hold_up_the_others() -> None:
-    following = await open_following(directories=2)
-    for at in FEW:
-        following.leader.add(at).write(b"v")
-        await following.follow(at)
-    await asyncio.sleep(1)
-    slow = [at for at in FEW if following.parts[at].directory.path == "/logs0"]
-    quick = [at for at in FEW if at not in slow]
-    assert slow
-    assert quick
-    following.world.offload.hold("write")
-    following.world.directory.writes_inline = False
-    for round_ in range(5):
-        for at in FEW:
-            following.leader.logs[at].write(b"more %d" % round_)
-        following.leader.wake()
-        await asyncio.sleep(0.03)
-        assert all(following.has_all(at) for at in quick), round_
-    assert not any(following.has_all(at) for at in slow)
-    following.world.offload.release("write")
-    await asyncio.sleep(0.1)
-    assert all(following.has_all(at) for at in FEW)
-    await following.stop()
-
-
-@virtual_time
-async def test_what_waits_for_a_slow_directory_is_bounded() -> None:
-    following = await open_following(response_max_bytes=20_000, partition_max_bytes=10_000)
-    for at in MANY[:20]:
-        following.leader.add(at)
-        await following.follow(at)
-    await asyncio.sleep(1)
-    following.world.offload.hold("write")
-    following.world.directory.writes_inline = False
-    for at in MANY[:20]:
-        following.leader.logs[at].write(b"v" * 9_000)
-    following.leader.wake()
-    for _ in range(50):
-        await asyncio.sleep(0.01)
-        assert sum(fetcher._busy_bytes for fetcher, _ in following.fetchers._fetchers.values()) <= 20_000
-    following.world.offload.release("write")
-    await asyncio.sleep(2)
-    assert all(following.has_all(at) for at in MANY[:20])
-    await following.stop()
-
-
-@virtual_time
-async def test_with_a_flush_for_each_append_the_leader_hears_of_records_when_they_are_durable() -> None:
-    following = await open_following()
-    its = following.leader.add(TP)
-    await following.follow(config=LogConfig(flush_messages=1))
-    await asyncio.sleep(1)
-    following.world.offload.hold("flush")
-    its.write(b"d")
-    following.leader.wake()
-    await asyncio.sleep(2)
-    assert its.follower_end == 0
-    following.world.offload.release("flush")
-    await asyncio.sleep(0.1)
-    assert its.follower_end == 1
-    await following.stop()
-
-
-@virtual_time
-async def test_a_directory_that_fails_takes_only_its_partitions_out() -> None:
-    following = await open_following(directories=2)
-    for at in FEW:
-        following.leader.add(at).write(b"v")
-        await following.follow(at)
-    await asyncio.sleep(1)
-    failed = following.world.directory
-    lost = [at for at in FEW if following.parts[at].directory is failed]
-    failed.fail(OSError(5, "gone"))
-    for at in FEW:
-        following.leader.logs[at].write(b"more")
-    following.leader.wake()
-    await asyncio.sleep(1)
-    assert lost
-    assert [at for at in FEW if not following.has_all(at)] == lost
-    assert following.fetchers.stopped_partitions == len(lost)
-    await following.stop()
-
-
-@virtual_time
-async def test_partitions_are_spread_over_the_fetchers_of_a_leader() -> None:
-    following = await open_following(fetchers_per_leader=3)
-    for at in MANY[:30]:
-        following.leader.add(at).write(b"v")
-        await following.follow(at)
-    await asyncio.sleep(1)
-    assert sorted(connection.name for connection in following.leader.connections) == [
-        f"broker-1-fetcher-{index}" for index in range(3)
-    ]
-    assert len(following.fetchers) == 3
     await following.stop()

@@ -6,7 +6,7 @@ epoch and this broker's own epoch before anything is touched.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -46,6 +46,7 @@ class ControlService:
         log_directories: LogDirectories,
         topic_configs: TopicConfigs,
         broker_epoch: Callable[[], BrokerEpoch],
+        registered: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._metadata = metadata
         self._metrics = metrics
@@ -53,11 +54,12 @@ class ControlService:
         self._log_directories = log_directories
         self._topic_configs = topic_configs
         self._broker_epoch = broker_epoch
+        self._registered = registered
         self._controller_epoch = ControllerEpoch(0)
 
     async def on_leader_and_isr(self, command: LeaderAndIsr) -> CommandResult:
         """Make the replicas of this broker what the controller decided; the epochs of partitions fence each."""
-        error = self._fence(command)
+        error = await self._fence(command)
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         try:
@@ -89,7 +91,7 @@ class ControlService:
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
         """Stop serving replicas, and remove the logs of those that are deleted."""
-        error = self._fence(command)
+        error = await self._fence(command)
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -105,7 +107,7 @@ class ControlService:
 
     async def on_update_metadata(self, command: UpdateMetadata) -> CommandResult:
         """Change what clients are told of the cluster."""
-        error = self._fence(command)
+        error = await self._fence(command)
         if error is ErrorCode.NONE:
             error = self._metadata.apply(command)
             for partition in command.partitions:
@@ -115,7 +117,7 @@ class ControlService:
 
     async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
         """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""
-        error = self._fence(command)
+        error = await self._fence(command)
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -144,7 +146,10 @@ class ControlService:
         found = await asyncio.gather(*map(self._topic_configs.settings, topics))
         return dict(zip(topics, found, strict=True))
 
-    def _fence(self, command: Command) -> ErrorCode:
+    async def _fence(self, command: Command) -> ErrorCode:
+        if self._registered is not None:
+            # Before that nobody can tell a command for this registration from one for the earlier process.
+            await self._registered()
         error = decide_fence(
             known_controller_epoch=self._controller_epoch, own_broker_epoch=self._broker_epoch(), command=command
         )

@@ -172,6 +172,7 @@ class Machine:
             random=chance,
             open_network=open_network,
             open_zookeeper=self._open_zookeeper,
+            boot_id=f"{self.host}-{self.boot}",
             open_control_plane=lambda config, tasks: SimulatedControlPlane(network, tasks),  # noqa: ARG005
         )
 

@@ -30,7 +30,13 @@ _DISK_PROGRAMS = ("mkfs.ext4", "losetup")
 def command(program: Sequence[str], *, real_root: bool = False) -> list[str]:
     """The program as the first process of a world of its own."""
     who = () if real_root else ("--map-root-user",)
-    return ["unshare", *who, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *program]
+    world = ["unshare", *who, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return [*world, "env", f"PATH={_path()}", *program]
+
+
+def _path() -> str:
+    """Where programs are: what changes networks and disks is not on every user's PATH."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
 @functools.cache
@@ -50,7 +56,7 @@ def why_no_disks() -> str | None:
 
 
 def _missing(programs: Sequence[str]) -> str | None:
-    absent = [name for name in programs if shutil.which(name) is None]
+    absent = [name for name in programs if shutil.which(name, path=_path()) is None]
     return f"not installed: {', '.join(absent)}" if absent else None
 
 
@@ -60,7 +66,7 @@ def _tried(arguments: Sequence[str]) -> str | None:
             arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_TRY_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return f"{' '.join(arguments[:6])}: nothing within {_TRY_SECONDS} s"
+        return f"{' '.join(arguments[:3])}: nothing within {_TRY_SECONDS} s"
     said = (tried.stderr or tried.stdout).strip().splitlines()
     return None if tried.returncode == 0 else (said[-1] if said else f"status {tried.returncode}")
 

@@ -14,18 +14,31 @@ that cannot happen does nothing. `check` holds the invariants, after each action
   of the true in-sync set. So a record that was acknowledged, or read by a consumer, survives.
 - ValidHighWatermark: with the rule of min.insync.replicas on, a record is committed on as many replicas as that says.
 
-A replica that lost its tail in a power cut is excepted until it is back and the controller knows its new life; one at a
-time, and nobody else goes meanwhile, as the protocol without the last-replica defence promises no more.
+Where what is committed stands on two replicas, one of them, the *victim*, can lose its power: what it had not synced is
+gone, and for it alone the invariants wait until it has caught up or was seen to go. A copy of every committed record
+stays on a disk then, and the last-replica defence (`controller.last_replica`) has to find it.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from barnabas.simulation.replica_model_data import ALTER, ALTERED, ASK, FETCH, NO_EPOCH, DataPlane, Message, Replica
-from controller import elections, isr_changes
-from controller.commands import AlterPartition, AlterPartitionItem, AlterPartitionOutcome, LiveBroker
-from controller.state import Assignment, ClusterState, Leadership, Partition, RegisteredBroker, Term, Topic
+from controller import elections, isr_changes, last_replica
+from controller.commands import AlterPartition, AlterPartitionItem, AlterPartitionOutcome, LiveBroker, LogEnd
+from controller.office import Office
+from controller.partitions import decide_now
+from controller.state import (
+    Assignment,
+    ClusterState,
+    Leadership,
+    Partition,
+    PartitionPhase,
+    RegisteredBroker,
+    StateRead,
+    Term,
+    Topic,
+)
 from replication.follower import FollowedPartition
 from replication.isr import IsrAnswer
 from replication.leader import LeaderState
@@ -40,10 +53,30 @@ class Violation(AssertionError):
     """An invariant does not hold."""
 
 
+class Settings:
+    """Those that the rules of an election ask for."""
+
+    __slots__ = ("last_replica_defence", "unclean_leader_election_enable")
+
+    def __init__(self) -> None:
+        self.last_replica_defence = True
+        self.unclean_leader_election_enable = False
+
+
+class ModelOffice:
+    """What those rules take from the controller's office."""
+
+    __slots__ = ("settings", "state")
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.settings = Settings()
+
+
 class ReplicaModel(DataPlane):
     """See the module. `committed` is every record that was ever below the high watermark of a leader."""
 
-    __slots__ = ("committed", "czxid", "ids", "known", "leadership", "most_epochs", "registered", "version")
+    __slots__ = ("committed", "czxid", "ids", "most_epochs", "office", "partition", "registered", "state", "victim")
 
     def __init__(
         self,
@@ -53,6 +86,7 @@ class ReplicaModel(DataPlane):
         holds_below_min_isr: bool = True,
         most_records: int = 40,
         most_epochs: int = 30,
+        victim: int = 0,
     ) -> None:
         self.ids = tuple(BrokerId(number) for number in range(brokers))
         super().__init__(
@@ -61,21 +95,26 @@ class ReplicaModel(DataPlane):
             most_records=most_records,
         )
         self.most_epochs = most_epochs
+        self.victim = victim
         self.czxid = 0
-        self.registered: dict[BrokerId, BrokerEpoch] = {}
-        self.known: dict[BrokerId, BrokerEpoch] = {}
-        """What the controller has read of the registrations."""
-        self.version = -1
+        self.registered: dict[BrokerId, RegisteredBroker] = {}
+        self.partition = Partition(Assignment(self.ids), phase=PartitionPhase.NEW)
+        self.state = ClusterState(_TERM, topics={_AT.topic: Topic(0, {_AT.partition: self.partition})})
+        self.office = cast("Office", ModelOffice(self.state))
         self.committed: list[int] = []
         for broker in self.ids:
             self.register(broker, 0)
-        self.known = dict(self.registered)
-        first = elections.elect_first(self.ids, self.ids, _CONTROLLER_EPOCH)
-        assert first is not None
-        self._write(first)
+        self.look(0, 0)
         for broker in self.ids:
             self.learn(broker, 0)
             self.hear(broker, 0)
+
+    @property
+    def leadership(self) -> Leadership:
+        """What stands in ZooKeeper."""
+        leadership = self.partition.leadership
+        assert leadership is not None
+        return leadership
 
     # The wire.
 
@@ -112,51 +151,78 @@ class ReplicaModel(DataPlane):
     def look(self, _a: int, _b: int) -> None:
         """The controller reads the registrations: first who is gone, or was in between, then who came."""
         self.is_dirty = True
-        stay = {broker: epoch for broker, epoch in self.known.items() if self.registered.get(broker) == epoch}
-        if stay != self.known:
-            self.known = stay
-            for replica in self.replicas:
-                if replica.id not in stay:
-                    replica.commands = ()
-            self._elect()
-        added = [broker for broker in self.registered if broker not in self.known]
+        state, registered = self.state, self.registered
+        gone = [broker for broker, known in state.brokers.items() if registered.get(broker) is not known]
+        if gone:
+            for broker in gone:
+                last_replica.forget(self.office, broker, (_AT,))
+                state.apply_broker_gone(broker)
+                self.replicas[broker].commands = ()
+            self._settle()
+        added = [broker for broker in registered if broker not in state.brokers]
         if added:
-            self.known = dict(self.registered)
-            if not self._elect():
+            for broker in added:
+                state.apply_broker(broker, registered[broker])
+            if not self._settle():
                 for broker in added:
                     self._command(broker)
 
-    def _elect(self) -> bool:
-        elected = elections.elect(self.ids, self.leadership, self.known, _CONTROLLER_EPOCH)
-        if elected is None:
-            return False
-        self._write(elected)
-        return True
+    def _settle(self) -> bool:
+        """Elect by the rule for brokers that came or went, and say whether that changed anything."""
+        self.state.apply_absences(_AT)
+        elected = decide_now(self.office, _AT, self.partition)
+        if elected is not None:
+            self._write(elected)
+        if self.leadership.leader >= 0:
+            self.state.inquests.pop(_AT, None)
+        return elected is not None
+
+    def tell(self, a: int, _b: int) -> None:
+        """A live replica tells the controller where its log ends, if the controller waits for that."""
+        present, replica = self.leadership, self.replicas[a]
+        if present.leader >= 0 or replica.id not in self.state.brokers or not self._was_welcomed(replica):
+            return
+        if elections.returning(self.ids, present, self.state.brokers):
+            told = self.state.inquests.setdefault(_AT, {})
+            told[replica.id] = LogEnd(LeaderEpoch(replica.epochs.latest_epoch), len(replica.log))
+            self._settle()
 
     def move(self, _a: int, _b: int) -> None:
         """The leader is asked to stop: somebody else in sync leads."""
-        if self.leadership.leader_epoch >= self.most_epochs or self._is_one_hurt():
+        if self.leadership.leader_epoch >= self.most_epochs:
             return
-        staying = [broker for broker in self.known if broker != self.leadership.leader]
+        staying = [broker for broker in self.state.brokers if broker != self.leadership.leader]
         elected = elections.elect_for_shutdown(
-            self.ids, self.leadership, live=self.known, staying=staying, epoch=_CONTROLLER_EPOCH
+            self.ids, self.leadership, live=self.state.brokers, staying=staying, epoch=_CONTROLLER_EPOCH
         )
         if elected is not None:
             self._write(elected)
 
+    def prefer(self, _a: int, _b: int) -> None:
+        """The first replica is to lead; the one that led stays in sync."""
+        first, present = self.ids[0], self.leadership
+        if first in present.isr and first in self.state.brokers and present.leader_epoch < self.most_epochs:
+            elected = elections.elect_preferred(self.ids, present, _CONTROLLER_EPOCH)
+            if elected is not None and present.leader >= 0:
+                self._write(elected)
+
     def _write(self, leadership: Leadership) -> None:
-        self.leadership = leadership
-        self.version += 1
-        self.is_dirty = True
-        for broker in self.known:
+        self._apply(leadership)
+        for broker in self.state.brokers:
             self._command(broker)
 
+    def _apply(self, leadership: Leadership) -> None:
+        self.state.apply_state(_AT, StateRead(leadership, self.partition.version + 1))
+        self.is_dirty = True
+
     def _command(self, broker: BrokerId) -> None:
-        self.replicas[broker].commands += ((self.known[broker], self.leadership, self.version),)
+        command = (self.state.brokers[broker].epoch, self.leadership, self.partition.version)
+        self.replicas[broker].commands += (command,)
 
     def _on_alter(self, message: Message) -> None:
         _, sender, incarnation, broker_epoch, proposal = message
-        if self.known.get(sender) != broker_epoch:
+        registered = self.state.brokers.get(sender)
+        if registered is None or registered.epoch != broker_epoch:
             outcome = AlterPartitionOutcome(ErrorCode.STALE_BROKER_EPOCH)
         else:
             item = AlterPartitionItem(
@@ -168,23 +234,16 @@ class ReplicaModel(DataPlane):
                 proposal.joiner_epoch,
             )
             request = AlterPartition(sender, broker_epoch, [item])
-            decided = isr_changes.decide_isr(self._state(), request, item)
+            decided = isr_changes.decide_isr(self.state, request, item)
             if isinstance(decided, AlterPartitionOutcome):
                 outcome = decided
             else:
                 # The leader is told by the answer, the others need not know.
-                self.leadership = decided
-                self.version += 1
-                self.is_dirty = True
+                self._apply(decided)
                 outcome = AlterPartitionOutcome(
-                    ErrorCode.NONE, decided.leader, decided.leader_epoch, decided.isr, self.version
+                    ErrorCode.NONE, decided.leader, decided.leader_epoch, decided.isr, self.partition.version
                 )
         self._put((ALTERED, sender, incarnation, proposal, outcome))
-
-    def _state(self) -> ClusterState:
-        brokers = {broker: RegisteredBroker(_ADDRESS, epoch) for broker, epoch in self.known.items()}
-        partition = Partition(Assignment(self.ids), leadership=self.leadership, version=self.version)
-        return ClusterState(_TERM, brokers=brokers, topics={_AT.topic: Topic(0, {_AT.partition: partition})})
 
     def _on_altered(self, message: Message) -> None:
         _, to, incarnation, proposal, outcome = message
@@ -212,6 +271,7 @@ class ReplicaModel(DataPlane):
         broker_epoch, leadership, version = replica.commands[-1 if b & 1 else 0]
         replica.commands = () if b & 1 else replica.commands[1:]
         if broker_epoch == replica.broker_epoch and leadership.leader_epoch > replica.leader_epoch:
+            replica.is_intact |= leadership.leader >= 0
             if leadership.leader == replica.id:
                 self._lead(replica, leadership, version)
             else:
@@ -221,6 +281,9 @@ class ReplicaModel(DataPlane):
         replica.leader_id, replica.leader_epoch = replica.id, leadership.leader_epoch
         replica.followed = None
         end = len(replica.log)
+        is_present = leadership.leader_epoch == self.leadership.leader_epoch
+        if is_present and replica.log[: len(self.committed)] != self.committed:
+            raise Violation(f"WeakIsr: {replica.id} is to lead with {replica.log}, committed are {self.committed}")
         replica.epochs.assign(replica.leader_epoch, start_offset=end)
         replica.leadership = LeaderState(
             broker_id=replica.id,
@@ -242,7 +305,8 @@ class ReplicaModel(DataPlane):
 
     def learn(self, a: int, _b: int) -> None:
         """A broker hears who is registered."""
-        self.replicas[a].seen_brokers = self.known
+        if self.replicas[a].is_alive:
+            self.replicas[a].seen_brokers = {broker: each.epoch for broker, each in self.state.brokers.items()}
 
     # Faults and time.
 
@@ -260,31 +324,22 @@ class ReplicaModel(DataPlane):
     def crash(self, a: int, _b: int) -> None:
         """The process is killed; what it wrote stays."""
         replica = self.replicas[a]
-        if replica.is_alive and not self._is_one_hurt():
+        if replica.is_alive:
             replica.is_alive = False
             replica.leadership = replica.followed = None
             replica.commands = ()
             self.is_dirty = True
 
-    def cut_power(self, a: int, b: int) -> None:
-        """A crash after which a part of what was not synced is gone."""
-        replica = self.replicas[a]
-        has_company = any(
-            self.replicas[other].is_alive and self.registered.get(other) == self.known.get(other, NO_EPOCH)
-            for other in self.leadership.isr
-            if other != replica.id
-        )
-        if not replica.is_alive or not has_company or self._is_one_hurt():
-            return
-        self.crash(a, b)
-        replica.had = list(replica.log)
-        end = replica.synced + b % (len(replica.log) - replica.synced + 1)
-        replica.lost_tail = end < len(replica.log)
-        del replica.log[end:]
-
-    def _is_one_hurt(self) -> bool:
-        """Whether a replica lost its tail and the controller has not seen it go: nobody else may, then."""
-        return any(replica.lost_tail for replica in self.replicas)
+    def cut_power(self, _a: int, b: int) -> None:
+        """The victim's machine goes down; a part of what was not synced is gone."""
+        replica = self.replicas[self.victim]
+        if replica.is_alive and self.min_in_sync > 1:
+            self.crash(replica.id, b)
+            replica.is_intact = False
+            replica.had = list(replica.log)
+            end = replica.synced + b % (len(replica.log) - replica.synced + 1)
+            replica.has_lost |= end < len(replica.log)
+            del replica.log[end:]
 
     def restart(self, a: int, _b: int) -> None:
         """The process comes back, with what is on its disk."""
@@ -301,17 +356,16 @@ class ReplicaModel(DataPlane):
 
     def expire(self, a: int, _b: int) -> None:
         """A broker's session ends, because the broker is dead or cut off."""
-        replica = self.replicas[a]
-        if replica.is_alive and (self._is_one_hurt() or self.leadership.leader_epoch >= self.most_epochs):
-            return
-        self.registered.pop(replica.id, None)
+        if self.leadership.leader_epoch < self.most_epochs:
+            self.registered.pop(self.replicas[a].id, None)
 
     def register(self, a: int, _b: int) -> None:
         """A broker without a session makes a new one."""
         replica = self.replicas[a]
         if replica.is_alive and replica.id not in self.registered:
             self.czxid += 1
-            self.registered[replica.id] = replica.broker_epoch = BrokerEpoch(self.czxid)
+            replica.broker_epoch = BrokerEpoch(self.czxid)
+            self.registered[replica.id] = RegisteredBroker(_ADDRESS, replica.broker_epoch, replica.is_intact)
 
     # Invariants.
 
@@ -324,19 +378,20 @@ class ReplicaModel(DataPlane):
         if self.leadership.leader >= 0 and self.leadership.leader not in members:
             raise Violation(f"LeaderInIsr: {self.leadership}")
         for replica in self.replicas:
-            if replica.lost_tail and replica.id not in members and self._was_welcomed(replica):
-                replica.lost_tail = False
             if replica.leadership is not None:
                 self._check_leader(replica)
         committed = self.committed
-        for broker in members:
-            replica = self.replicas[broker]
-            if not replica.lost_tail and replica.log[: len(committed)] != committed:
-                raise Violation(f"StrongIsr: {broker} of {members} has {replica.log}, committed are {committed}")
+        for replica in self.replicas:
+            is_whole = replica.log[: len(committed)] == committed
+            if replica.id in members and not is_whole and not replica.has_lost:
+                raise Violation(f"StrongIsr: {replica.id} of {members} has {replica.log}, committed are {committed}")
+            if replica.has_lost and (is_whole or replica.id not in members) and self._was_welcomed(replica):
+                replica.has_lost = False
 
     def _was_welcomed(self, replica: Replica) -> bool:
         """Whether the controller knows its present life."""
-        return replica.is_alive and self.known.get(replica.id) == replica.broker_epoch
+        known = self.state.brokers.get(replica.id)
+        return replica.is_alive and known is not None and known.epoch == replica.broker_epoch
 
     def _check_leader(self, replica: Replica) -> None:
         committed, high_watermark = self.committed, replica.high_watermark

@@ -33,15 +33,16 @@ class Replica:
         "epochs",
         "followed",
         "had",
+        "has_lost",
         "high_watermark",
         "id",
         "incarnation",
         "is_alive",
+        "is_intact",
         "leader_epoch",
         "leader_id",
         "leadership",
         "log",
-        "lost_tail",
         "seen_brokers",
         "synced",
     )
@@ -57,7 +58,10 @@ class Replica:
         self.is_alive = True
         self.incarnation = 0
         self.broker_epoch = NO_EPOCH
-        self.lost_tail = False
+        self.is_intact = True
+        """Whether the end of the log is not in doubt (`broker.boot_state`)."""
+        self.has_lost = False
+        """Whether committed records may be gone, and nobody has seen to it yet."""
         self.had: list[int] = []
         """The log before power was cut: a leader may count on what it was told then."""
         self.leader_id = NO_LEADER

@@ -25,6 +25,8 @@ WEIGHTS: Final = {
     "learn": (1, 2, 4),
     "look": (1, 2, 4),
     "move": (0, 0, 1, 2),
+    "prefer": (0, 0, 1, 2),
+    "tell": (1, 2, 4),
     "check_lag": (0, 1, 2, 4),
     "tick": (0, 1, 2),
     "sync": (0, 0, 1),

@@ -27,6 +27,7 @@ help:
 	@echo 'make test          every test; at most 12 minutes on 2 cores'
 	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
 	@echo 'make soak          kills and hostile input                             (MINUTES=10)'
+	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'
 	@echo 'make sim           simulated clusters under faults, one a seed         (RUNS=5 SEED=1 ARGS=--trace)'
 	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
 	@echo 'make bench         the figures of the data path                        (ARGS="...")'
@@ -95,6 +96,9 @@ seeded: .venv/.stamp-local .venv/.stamp-test
 
 bench: .venv/.stamp-local .venv/.stamp-test
 	@$(BIN)/python -m bench.data_path $(ARGS)
+
+claims: .venv/.stamp-local .venv/.stamp-test
+	@$(BIN)/python -m tests.failover.claims --json .reports/claims.json $(ARGS)
 
 lock: .venv/.stamp-venv
 	@test -f constraints.txt || : > constraints.txt

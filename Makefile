@@ -15,7 +15,7 @@ QUICK_TIERS := tests/unit tests/contract tests/simulation
 SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench sim seeded lock clean
+.PHONY: help up down status test compose-test soak check bench claims sim seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 

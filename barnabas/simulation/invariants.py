@@ -39,6 +39,7 @@ class _ScannedFile:
     """The batches of a segment as far as they were looked at."""
 
     batches: list[BatchPlace] = field(default_factory=list)
+    verified: int = 0
     last_head: bytes = b""
     last_start: int = 0
     end: int = 0
@@ -187,11 +188,19 @@ class Invariants:
         at, log = partition.topic_partition, partition.log
         known = self.committed[at]
         bound = known.end if self._is_true_leader(machine, partition) else min(log.high_watermark, known.end)
-        for batch in self.batches(machine, log.directory, start=log.log_start_offset, end=bound):
-            expected = known.batches.get(batch.base_offset)
-            if batch.next_offset <= bound and batch.base_offset >= known.start and expected != batch:
-                self._report(f"{at} on {machine.host}: {batch} where {expected} was committed (below {bound})")
-                return
+        for path, inode in machine.disk.files_in(log.directory):
+            if not path.endswith(_LOG_SUFFIX):
+                continue
+            scanned = self._scan(machine, path, inode)
+            while scanned.verified < len(scanned.batches):
+                batch = scanned.batches[scanned.verified]
+                if batch.next_offset > bound:
+                    break
+                expected = known.batches.get(batch.base_offset)
+                if batch.base_offset >= known.start and expected != batch:
+                    self._report(f"{at} on {machine.host}: {batch} where {expected} was committed (below {bound})")
+                    return
+                scanned.verified += 1
 
     def batches(self, machine: Machine, directory: str, *, start: int, end: int) -> Iterator[BatchPlace]:
         """The batches of a log on its disk that touch [start, end)."""
@@ -199,9 +208,10 @@ class Invariants:
             if not path.endswith(_LOG_SUFFIX):
                 continue
             scanned = self._scan(machine, path, inode)
-            for batch in scanned.batches:
-                if batch.next_offset > start and batch.base_offset < end:
-                    yield batch
+            if scanned.batches and scanned.batches[-1].next_offset > start:
+                for batch in scanned.batches:
+                    if batch.next_offset > start and batch.base_offset < end:
+                        yield batch
 
     def _scan(self, machine: Machine, path: str, inode: Inode) -> _ScannedFile:
         key, data = (machine.host, path), inode.data

@@ -131,18 +131,20 @@ class ProducerProcess(ClientProcess):
                 continue
             topic_partition = self.chance.choice(free)
             self._busy[topic_partition] = None
-            self.start(self._produce(topic_partition))
+            self.start(self.produce(topic_partition))
 
     @property
     def _is_idempotent(self) -> bool:
         return self._acks == ACKS_ALL
 
-    async def _produce(self, topic_partition: TopicPartition) -> None:
+    async def produce(self, topic_partition: TopicPartition) -> bool:
+        """Send one batch until it is acknowledged or given up; whether it was acknowledged. One at a time."""
+        self._busy[topic_partition] = None
         generation = self._generation
         try:
             identity = await self._identify() if self._is_idempotent else (-1, -1)
             if identity is None or generation != self._generation:
-                return
+                return False
             operations = self._new_operations(topic_partition)
             sequence = self._sequences.get(topic_partition, 0) if self._is_idempotent else NO_SEQUENCE
             now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
@@ -154,7 +156,7 @@ class ProducerProcess(ClientProcess):
             )
             is_delivered = await self._deliver(topic_partition, batch, operations)
             if not self._is_idempotent or generation != self._generation:
-                return
+                return is_delivered
             if is_delivered:
                 self._sequences[topic_partition] = self._sequences.get(topic_partition, 0) + len(operations)
             else:
@@ -162,6 +164,7 @@ class ProducerProcess(ClientProcess):
                 self._generation += 1
                 self._identity = None
                 self._sequences.clear()
+            return is_delivered
         finally:
             del self._busy[topic_partition]
 

@@ -299,12 +299,13 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
                 for life in self.lives:
                     self.end(life)
                 self._timers.clear()
-                # What ends now may begin something; that is closed in the second round.
-                for _ in range(2):
+                # What ends now may begin something; that is closed in a further round.
+                while any(life.tasks for life in self.lives):
                     for life in self.lives:
                         tasks, life.tasks = life.tasks, []
                         for task in tasks:
                             _close_task(task)
+                    del tasks
                     gc.collect()
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001

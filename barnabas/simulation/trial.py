@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -84,12 +84,12 @@ class Trial:
         self.tally = Tally(seed, brokers=draws.brokers)
         self._partitions: list[TopicPartition] = []
 
-    async def run(self) -> None:
-        """All phases; what is wrong stands in the world's violations."""
+    async def run(self, story: Callable[[], Awaitable[None]] | None = None) -> None:
+        """All phases, with a story instead of drawn faults; what is wrong stands in the world's violations."""
         world = self.world
         watching = asyncio.ensure_future(self._watch())
         if await self._boot():
-            await self._rage()
+            await (self._rage() if story is None else story())
             await self._heal()
             if await self._converge():
                 await self._read_all()

@@ -119,6 +119,9 @@ class SmallLeader:
         self.is_down = False
         self.is_hung = False
         self.has_sessions = True
+        self.address: Address | None = ADDRESS
+        self.latency_s = 0.0
+        """How long each answer is under way."""
         self.asked: list[tuple[float, Any]] = []
         self.connections: list[_Connection] = []
         self.changed = asyncio.Event()
@@ -150,7 +153,7 @@ class SmallLeader:
         ports = FetcherPorts(
             clock=LoopClock(),
             spawn=spawn,
-            endpoint_of=lambda leader_id: ADDRESS if leader_id == OTHER else None,
+            endpoint_of=lambda leader_id: self.address if leader_id == OTHER else None,
             connect=cast("Callable[[Address, str], Awaitable[Connection]]", self.connect),
             count=FetchCount(),
         )
@@ -314,6 +317,7 @@ class _Connection:
             if not answering.done():
                 self.is_open = False
                 raise ConnectionFailed("the connection ended")
+            await asyncio.sleep(self._leader.latency_s)
             return decode_whole(api.response, version, bytearray(encode(answering.result(), version)))
         finally:
             answering.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from barnabas.client.connection import Address
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetRequest
@@ -324,4 +325,61 @@ async def test_an_answer_that_comes_after_a_new_epoch_changes_nothing() -> None:
     following.leader.wake()
     await asyncio.sleep(2)
     assert partition.log.log_end_offset == 3
+    await following.stop()
+
+
+@virtual_time
+async def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_taken() -> None:
+    following, its, partition = await caught_up()
+    following.leader.latency_s = 0.1
+    await asyncio.sleep(1)
+    its.write(b"d")
+    following.leader.wake()
+    await asyncio.sleep(0.05)
+    # The answer is under way; the leader of the new epoch, the same broker, has not heard of it yet.
+    await following.follow(epoch=1)
+    await asyncio.sleep(5)
+    assert partition.log.log_end_offset == 3
+    await following.stop()
+
+
+@virtual_time
+async def test_a_partition_whose_epoch_changes_while_the_leader_is_asked_is_asked_about_again() -> None:
+    following, its, _ = await caught_up()
+    following.leader.latency_s = 0.1
+    for epoch in (1, 2):
+        its.begin_epoch(epoch)
+        await following.follow(epoch=epoch)
+        while not isinstance(following.leader.asked[-1][1], OffsetForLeaderEpochRequest):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.01)
+    its.write(b"d")
+    await asyncio.sleep(2)
+    assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_comes_back_elsewhere_is_fetched_from_there() -> None:
+    following, its, _ = await caught_up()
+    following.leader.address = Address("elsewhere", 9092)
+    its.write(b"d")
+    await asyncio.sleep(1)
+    assert following.has_all()
+    old, new = following.leader.connections
+    assert (old.is_open, new.address) == (False, following.leader.address)
+    assert 0 in [request.session_epoch for request in following.leader.fetches()[-3:]]
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_is_not_known_to_live_is_looked_for_until_it_is() -> None:
+    following = await open_following()
+    following.leader.address = None
+    following.leader.add(TP).write(b"a")
+    await following.follow()
+    await asyncio.sleep(3)
+    assert following.leader.connections == []
+    following.leader.address = Address("elsewhere", 9092)
+    await asyncio.sleep(1.1)
+    assert following.has_all()
     await following.stop()

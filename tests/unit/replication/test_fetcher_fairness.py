@@ -134,3 +134,18 @@ async def test_partitions_are_spread_over_the_fetchers_of_a_leader() -> None:
     ]
     assert len(following.fetchers) == 3
     await following.stop()
+
+
+@virtual_time
+async def test_a_large_answer_lets_others_have_their_turn() -> None:
+    following = await open_following(partition_max_bytes=600_000)
+    for at in FEW:
+        following.leader.add(at).write(b"v" * 500_000)
+        await following.follow(at)
+    seen = set()
+    while not all(following.has_all(at) for at in FEW):
+        await asyncio.sleep(0)
+        seen.add(sum(following.has_all(at) for at in FEW))
+    # A MiB has a turn: after two or three of them, and at the end.
+    assert len(seen - {0, 4}) >= 1
+    await following.stop()

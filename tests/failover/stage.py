@@ -21,16 +21,23 @@ def soak_minutes() -> float:
 
 def is_isolated() -> bool:
     """Whether worlds get networks of their own here; without, they are on loopback and nothing is cut off."""
-    return isolation.why_no_network() is None
+    return isolation.why_no_network() is None or isolation.why_no_disks() is None
+
+
+def disk() -> str:
+    """The best disk that brokers can have here: an ext4 of their own, a tmpfs, or the machine's."""
+    if isolation.why_no_disks() is None:
+        return "ext4"
+    return "memory" if is_isolated() else "plain"
 
 
 def why_not(name: str) -> str | None:
     """Why this machine cannot play the fault, or None."""
     fault = FAULTS[name]()
-    if fault.needs_disk == "ext4":
-        return isolation.why_no_disks()
-    if fault.needs_network or fault.needs_disk is not None:
+    if fault.needs_network and not is_isolated():
         return isolation.why_no_network()
+    if fault.needs_disk and disk() not in fault.needs_disk:
+        return isolation.why_no_disks()
     return None
 
 

@@ -34,9 +34,10 @@ SHORT = (
     "kill-zookeeper-leader",
     "kill-all",
     "fill-disk-of-follower",
+    "cut-power-of-leader",
 )
 SECONDS_A_FAULT = 15
-SHARE_OF_A_SOAK = 0.5
+SHARE_OF_A_SOAK = 0.6
 RESUMES_WITHIN_MS = {"kill": SESSION_TIMEOUT_MS + 2000, "terminate": 1000}
 
 
@@ -46,7 +47,7 @@ def sequence() -> list[str]:
     if count == 0:
         return list(SHORT)
     drawn = random.Random(int(os.environ[SEED]))
-    names = catalogue.names(network=True, disk="memory")
+    names = catalogue.names(network=True, disk="ext4")
     played: list[str] = []
     while len(played) < max(count, len(SHORT)):
         played += drawn.sample(names, len(names))
@@ -60,11 +61,10 @@ def java_class_path(tmp_path_factory: pytest.TempPathFactory) -> str | None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, java_class_path: str | None) -> Iterator[RemoteWorld]:
-    isolated = stage.is_isolated()
     plan = WorldPlan(
         tmp_path_factory.mktemp("world"),
-        isolated=isolated,
-        disk="memory" if isolated else "plain",
+        isolated=stage.is_isolated(),
+        disk=stage.disk(),
         disk_bytes=1 << 30,
     )
     loads = stage.loads(java=java_class_path is not None)

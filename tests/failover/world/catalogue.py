@@ -69,5 +69,5 @@ def names(*, network: bool, disk: str) -> list[str]:
     return [
         name
         for name, fault in made.items()
-        if (network or not fault.needs_network) and fault.needs_disk in {None, disk}
+        if (network or not fault.needs_network) and (not fault.needs_disk or disk in fault.needs_disk)
     ]

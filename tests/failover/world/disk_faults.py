@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.failover.load.history_file import now_us
 from tests.failover.world.broker_node import BrokerNode
-from tests.failover.world.disks import Ext4Image, SmallMemory, free_bytes
+from tests.failover.world.disks import Ext4Image, free_bytes
 from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault, Role, Scene, prove_serves
 
 _BALLAST = "ballast"
@@ -17,14 +17,13 @@ _PAGE = 4096
 class FillDisk(BrokerFault):
     """Something else takes all the room on the broker's disk; afterwards the room is there and the broker restarted."""
 
-    needs_disk = "memory"
+    needs_disk = ("memory", "ext4")
 
     @property
     def name(self) -> str:
         return f"full disk of the {self.role}"
 
     def start(self, scene: Scene) -> None:
-        assert isinstance(self.broker.disk, SmallMemory)
         self._epoch = scene.world.view.broker_epoch(self.broker.id)
         self._ballast = Path(self.broker.disk.path, _BALLAST)
         with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
@@ -61,7 +60,7 @@ class CutPower(Fault):
     They are started again when others have taken over, or `at_once`; without a role it is all of them.
     """
 
-    needs_disk = "ext4"
+    needs_disk = ("ext4",)
 
     def __init__(self, role: Role | None, *, at_once: bool = False) -> None:
         self.role = role
@@ -118,7 +117,7 @@ class CutPower(Fault):
 class SlowDisk(BrokerFault):
     """The broker's log directory takes few bytes a second; others are as fast as before."""
 
-    needs_disk = "ext4"
+    needs_disk = ("ext4",)
     fails_over = False
 
     def __init__(self, role: Role, *, bytes_a_second: int = 256 * 1024, seconds: float = 8.0) -> None:

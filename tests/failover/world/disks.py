@@ -17,6 +17,7 @@ from typing import Protocol
 
 _SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
+_LOOP_MAJOR = 7
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 _BUSY_SECONDS = 20.0
 
@@ -130,7 +131,10 @@ class Ext4Image:
 
 
 def cut_power(path: Path | str) -> None:
-    """Cut the power of the ext4 that is mounted there. Raises PowerCut."""
+    """Cut the power of the ext4 on a loop device that is mounted there. Raises PowerCut."""
+    # The ioctl takes any directory and ends the file system on which it lies, the machine's own as well.
+    if not os.path.ismount(path) or os.major(os.stat(path).st_dev) != _LOOP_MAJOR:
+        raise PowerCut(f"{path} is not where a loop device is mounted")
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))

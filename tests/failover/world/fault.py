@@ -67,7 +67,8 @@ class Fault(ABC):
     """One injection. `target` is known from `aim` on, where there is a single one."""
 
     needs_network: ClassVar[bool] = False
-    needs_disk: ClassVar[str | None] = None
+    # The kinds of disk with which it can be played; none: any.
+    needs_disk: ClassVar[tuple[str, ...]] = ()
     # Whether writes to what the target led go on elsewhere while the fault lasts, given replicas.
     fails_over: bool = True
     # How long the fault is left alone after it acted, at least.

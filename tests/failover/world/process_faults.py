@@ -17,7 +17,8 @@ class Kill(BrokerFault):
 
     @property
     def name(self) -> str:
-        return f"SIGKILL of the {self.role}" + ("" if self.fails_over else ", started again at once")
+        down = f", down for {self.hold_seconds:g} s" if self.hold_seconds else ""
+        return f"SIGKILL of the {self.role}{down}" + ("" if self.fails_over else ", started again at once")
 
     def start(self, scene: Scene) -> None:
         self._epoch = scene.world.view.broker_epoch(self.broker.id)

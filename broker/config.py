@@ -50,6 +50,10 @@ class BrokerConfig:
     control_host: str
     control_port: int
     controller_socket_timeout_ms: int
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+    unclean_leader_election_enable: bool
     metrics_port: int | None
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
@@ -193,6 +197,10 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_nam
         control_host=control_host,
         control_port=control_port,
         controller_socket_timeout_ms=read.number("controller.socket.timeout.ms"),
+        controlled_shutdown_enable=read.flag("controlled.shutdown.enable"),
+        controlled_shutdown_max_retries=read.number("controlled.shutdown.max.retries"),
+        controlled_shutdown_retry_backoff_ms=read.number("controlled.shutdown.retry.backoff.ms"),
+        unclean_leader_election_enable=read.flag("unclean.leader.election.enable"),
         metrics_port=None if metrics_port < 0 else metrics_port,
         socket_send_buffer_bytes=read.number("socket.send.buffer.bytes"),
         socket_receive_buffer_bytes=read.number("socket.receive.buffer.bytes"),

@@ -21,6 +21,7 @@ import uvloop
 
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.machine import read_boot_id
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import LoopMonitor, Supervisor, Watchdog
 from broker.config import BrokerConfig, parse_properties, resolve_broker_config
@@ -152,6 +153,7 @@ async def _run(config: BrokerConfig) -> int:
         open_network=open_network,
         open_zookeeper=open_zookeeper,
         open_control_plane=open_control_plane,
+        boot_id=read_boot_id(),
     )
     starting = asyncio.ensure_future(serve(ports, config))
     asked = asyncio.ensure_future(stop.wait())

@@ -9,11 +9,13 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from barnabas.protocol.ids import BrokerEpoch, BrokerId
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.tasks import Supervisor
+from broker.boot_state import BootState
 from broker.config import BrokerConfig
 from zk_schema.cluster_id import create_or_get_cluster_id, create_persistent_paths, new_cluster_id
 from zk_schema.json_text import InvalidPayload
@@ -38,12 +40,14 @@ class Membership:
 
     def __init__(self, zk: ZooKeeper, config: BrokerConfig, *, clock: Clock, supervisor: Supervisor) -> None:
         self.broker_epoch = BrokerEpoch(-1)
+        self.registered = asyncio.Event()
         self._zk = zk
         self._config = config
         self._clock = clock
         self._supervisor = supervisor
         self._broker_id = NO_BROKER_ID
         self._registration: BrokerRegistration | None = None
+        self._boot: BootState | None = None
         self._unlisten: Callable[[], None] | None = None
         self._renewing: asyncio.Task[None] | None = None
 
@@ -79,7 +83,9 @@ class Membership:
             raise MembershipRefused("broker.id is not set and broker.id.generation.enable is false")
         return await generate_broker_id(self._zk, reserved_max_id=self._config.reserved_broker_max_id)
 
-    async def join(self, broker_id: BrokerId, ports: Mapping[str, int], control_endpoint: str) -> None:
+    async def join(
+        self, broker_id: BrokerId, ports: Mapping[str, int], control_endpoint: str, boot: BootState | None = None
+    ) -> None:
         """Register, and stay registered until `stop`. `ports` are those that the listeners are bound to.
 
         Raises:
@@ -90,6 +96,7 @@ class Membership:
             for listener in self._config.listeners.advertised
         )
         self._broker_id = broker_id
+        self._boot = boot
         self._registration = BrokerRegistration(
             endpoints=endpoints,
             timestamp_ms=self._clock.wall_ms(),
@@ -108,16 +115,20 @@ class Membership:
 
     async def _register(self) -> None:
         assert self._registration is not None
+        registration = self._registration
+        if self._boot is not None:
+            registration = replace(registration, boot_id=self._boot.boot_id, clean_stop=self._boot.is_intact)
         try:
             self.broker_epoch = await register_broker(
                 self._zk,
                 self._broker_id,
-                self._registration,
+                registration,
                 # A broker that was killed and started again finds its earlier session until that expires.
                 wait_ms=self._config.zookeeper_session_timeout_ms + _EXPIRY_GRACE_MS,
             )
         except BrokerIdTaken as error:
             raise MembershipRefused(f"broker.id={self._broker_id}: {error}") from error
+        self.registered.set()
 
     def _on_event(self, event: ZooKeeperEvent) -> None:
         if isinstance(event, Resync) and event.new_session:

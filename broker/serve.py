@@ -22,10 +22,13 @@ from barnabas.storage.directories import LogDirectories, StorageSettings
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings
+from broker.boot_state import BootState
 from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
+from broker.controlled_shutdown import Handover
+from broker.directory_reports import report_directory_failure
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.fetching import make_fetchers
@@ -89,6 +92,8 @@ class Ports:
     open_network: OpenNetwork
     open_zookeeper: OpenZooKeeper
     open_control_plane: OpenControlPlane
+    boot_id: str = ""
+    """Which start of the machine this is; empty where nobody knows."""
 
 
 class Broker:
@@ -102,6 +107,7 @@ class Broker:
         control_plane: ControlPlane,
         control: ControlListener,
         membership: Membership,
+        handover: Handover,
         metrics_server: MetricsServer | None,
         chores: tuple[Callable[[], object], ...],
     ) -> None:
@@ -110,6 +116,7 @@ class Broker:
         self._control_plane = control_plane
         self._control = control
         self._membership = membership
+        self._handover = handover
         self._metrics_server = metrics_server
         self._chores = chores
 
@@ -118,7 +125,8 @@ class Broker:
         return self.services.broker_id
 
     async def stop(self) -> None:
-        """Leave office, serve no more, flush and close the logs, and end the session."""
+        """Hand over, leave office, serve no more, flush and close the logs, and end the session."""
+        await self._handover.run()
         self._network.close()
         self._membership.stop()
         self.services.features.stop()
@@ -155,6 +163,7 @@ class _Start:
         self._undo = undo
         self._replicas: Replicas | None = None
         self._log_directories_made: LogDirectories | None = None
+        self._report_directory_failure: Callable[[], object] | None = None
 
     async def run(self) -> Broker:
         ports, config = self._ports, self._config
@@ -191,15 +200,22 @@ class _Start:
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
+        boot = BootState(log_directories, services.metadata, ports.boot_id)
+        boot.recall()
         ports_bound = {name: listener.port for name, listener in listeners.items()}
         try:
-            await membership.join(broker_id, ports_bound, config.listeners.reachable(control.endpoint))
+            await membership.join(broker_id, ports_bound, config.listeners.reachable(control.endpoint), boot)
         except (MembershipRefused, ZooKeeperError) as error:
             raise StartFailed(str(error)) from error
         self._undo.callback(membership.stop)
+        self._report_directory_failure = lambda: ports.supervisor.spawn(
+            report_directory_failure(zk, broker_id), name="report of a failed log directory"
+        )
         log_directories.write_meta_properties(broker_id, cluster_id)
         maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
         self._undo.callback(maintenance.cancel)
+        doubt = ports.supervisor.spawn(boot.run(), name="doubt about the ends of logs")
+        self._undo.callback(doubt.cancel)
         lag_checks = ports.supervisor.spawn(services.replicas.check_lags(), name="in-sync sets")
         self._undo.callback(lag_checks.cancel)
         self._undo.push_async_callback(services.controller.stop)
@@ -216,8 +232,16 @@ class _Start:
             control_plane=control_plane,
             control=control,
             membership=membership,
+            handover=Handover(
+                broker_id,
+                config=config,
+                metadata=services.metadata,
+                control_plane=control_plane,
+                broker_epoch=lambda: membership.broker_epoch,
+                zk=zk,
+            ),
             metrics_server=metrics_server,
-            chores=(maintenance.cancel, lag_checks.cancel, channel.stop),
+            chores=(maintenance.cancel, doubt.cancel, lag_checks.cancel, channel.stop),
         )
 
     async def _hear_of_the_cluster(self, services: Services) -> None:
@@ -240,6 +264,8 @@ class _Start:
         directories = self._log_directories_made
         if len(directories.offline_directories()) == len(directories.directories):
             self._ports.supervisor.fail("the last log directory", error)
+        elif self._report_directory_failure is not None:
+            self._report_directory_failure()
 
     async def _open_zookeeper(self) -> ZooKeeper:
         try:
@@ -305,6 +331,8 @@ class _Start:
             settings=Settings(
                 inter_broker_listener_name=config.listeners.inter_broker_name,
                 delete_topic_enable=config.delete_topic_enable,
+                unclean_leader_election_enable=config.unclean_leader_election_enable,
+                last_replica_defence=config.last_replica_defence,
             ),
         )
         return Services(
@@ -360,6 +388,7 @@ class _Start:
             log_directories=services.log_directories,
             topic_configs=TopicConfigs(self._config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,
+            registered=membership.registered.wait,
         )
         try:
             control = await control_plane.serve(

@@ -17,6 +17,7 @@ from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.offload import Offload
+from barnabas.storage.boot_record import BootRecord
 from barnabas.storage.creation import create_log
 from barnabas.storage.directory import FailureCallback, LogDirectory
 from barnabas.storage.directory_loading import LoadSettings, StorageStartError, acquire, load_logs
@@ -133,6 +134,15 @@ class LogDirectories:
         """Say in every live directory whose it is; after the registration in ZooKeeper."""
         for directory in self._live():
             directory.write_meta(MetaProperties(broker_id, cluster_id))
+
+    def have_survived(self, boot_id: str) -> bool:
+        """Whether all that was written before this start is still there: `boot_record` says when that is known."""
+        return all(directory.has_survived(boot_id) for directory in self._directories)
+
+    def record_boot(self, record: BootRecord) -> None:
+        """Write it into every live directory."""
+        for directory in self._live():
+            directory.write_boot_record(record)
 
     # Logs
 

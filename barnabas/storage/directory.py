@@ -20,6 +20,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, FileLock
 from barnabas.runtime.offload import Offload
 from barnabas.storage.append import PreparedAppend
+from barnabas.storage.boot_record import BOOT_RECORD, BootRecord
 from barnabas.storage.checkpoints import CorruptCheckpoint, decode_offsets, encode_offsets
 from barnabas.storage.file_names import (
     CLEAN_SHUTDOWN_MARKER,
@@ -66,6 +67,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.failure: OSError | None = None
         self.is_loaded = False
+        self.was_clean = False
+        """Whether the clean-shutdown marker was there when the logs were loaded."""
         self.meta: MetaProperties | None = None
         self.lock: FileLock | None = None
         self.wake = asyncio.Event()
@@ -384,6 +387,28 @@ class LogDirectory:
             await self._offload.thread(
                 f"flush:{self.path}", self._disk.write_durably, f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", b""
             )
+        except OSError as error:
+            self.fail(error)
+
+    def has_survived(self, boot_id: str) -> bool:
+        """Whether all that was written here before is still here, as far as `boot_id` tells."""
+        if self.failure is not None:
+            return False
+        path = f"{self.path}/{BOOT_RECORD}"
+        try:
+            if not self._disk.exists(path):
+                return self.was_clean
+            return BootRecord.decode(self._disk.read_bytes(path)).vouches_for(boot_id, was_clean=self.was_clean)
+        except OSError as error:
+            self.fail(error)
+            return False
+
+    def write_boot_record(self, record: BootRecord) -> None:
+        """Say durably on which start of the machine this broker runs. Failure takes the directory offline."""
+        if self.failure is not None:
+            return
+        try:
+            self._disk.write_durably(f"{self.path}/{BOOT_RECORD}", record.encode())
         except OSError as error:
             self.fail(error)
 

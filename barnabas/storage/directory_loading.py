@@ -81,7 +81,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
     disk, started_ms = ports.disk, ports.clock.monotonic_ms()
     marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
     try:
-        clean = disk.exists(marker)
+        clean = directory.was_clean = disk.exists(marker)
         names = disk.list_directory(directory.path)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)

@@ -127,6 +127,7 @@ REPLICATION_KEYS: Final = (
         HIGH,
         "Whether a replica that is not in sync may lead when no other can; records may be lost.",
         dynamic=True,
+        acts=True,
     ),
     ConfigKey(
         "security.inter.broker.protocol",
@@ -160,9 +161,28 @@ REPLICATION_KEYS: Final = (
 )
 
 CONTROLLED_SHUTDOWN_KEYS: Final = (
-    ConfigKey("controlled.shutdown.max.retries", INT, 3, MEDIUM, "How often a stopping broker tries to hand over."),
-    ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5000, MEDIUM, "How long it waits between two tries."),
     ConfigKey(
-        "controlled.shutdown.enable", BOOLEAN, True, MEDIUM, "Whether a stopping broker first hands over its leaders."
+        "controlled.shutdown.max.retries",
+        INT,
+        3,
+        MEDIUM,
+        "How often a stopping broker tries to hand over.",
+        acts=True,
+    ),
+    ConfigKey(
+        "controlled.shutdown.retry.backoff.ms",
+        LONG,
+        5000,
+        MEDIUM,
+        "How long it waits between two tries.",
+        acts=True,
+    ),
+    ConfigKey(
+        "controlled.shutdown.enable",
+        BOOLEAN,
+        True,
+        MEDIUM,
+        "Whether a stopping broker first hands over its leaders.",
+        acts=True,
     ),
 )

@@ -211,7 +211,6 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Whether a replica that is not in sync may lead when no other can; records may be lost.",
         acts=True,
-        served=only(False),
         broker_key="unclean.leader.election.enable",
     ),
     TopicKey(

@@ -111,7 +111,6 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact,delete"),
         ("compression.type", "gzip"),
-        ("unclean.leader.election.enable", "true"),
         ("preallocate", "true"),
         ("message.format.version", "0.10.2"),
         ("message.downconversion.enable", "true"),

@@ -58,6 +58,7 @@ class BrokerHost:
         self.supervisor = Supervisor(lambda what, error: self.failures.append(f"{what}: {error!r}"))
         self.disk = SystemDisk()
         self.open_network: OpenNetwork = open_network
+        self.boot_id = "boot-1"
         self.sessions: list[MemorySession] = []
         self._ports_before = listening_ports()
 
@@ -87,6 +88,7 @@ class BrokerHost:
             open_network=self.open_network,
             open_zookeeper=self._open_zookeeper,
             open_control_plane=open_control_plane,
+            boot_id=self.boot_id,
         )
         return await serve(ports, self.config(**keys))
 

@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import LEADER_DURING_DELETE, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from barnabas.protocol.ids import (
+    LEADER_DURING_DELETE,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+)
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.tasks import Supervisor
 from controller.commands import (
@@ -16,6 +23,7 @@ from controller.commands import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
     LiveBroker,
+    LogEnd,
     ReportLogEnds,
     StopReplica,
     UpdateMetadata,
@@ -57,6 +65,7 @@ class FakeBroker:
     leads: dict[TopicPartition, int] = field(default_factory=dict)
     roles: dict[TopicPartition, LeaderAndIsrPartition] = field(default_factory=dict)
     logs: set[TopicPartition] = field(default_factory=set)
+    log_ends: dict[TopicPartition, LogEnd] = field(default_factory=dict)
     told: dict[TopicPartition, UpdateMetadataPartition] = field(default_factory=dict)
     live: tuple[LiveBroker, ...] = ()
 
@@ -67,6 +76,7 @@ class FakeBroker:
             return CommandResult(fence)
         self.controller_epoch = command.controller_epoch
         errors = {}
+        ends: dict[TopicPartition, LogEnd] = {}
         match command:
             case UpdateMetadata():
                 self.live = command.live_brokers
@@ -99,7 +109,10 @@ class FakeBroker:
                     self.roles.pop(stop.topic_partition, None)
                     if stop.delete:
                         self.logs.discard(stop.topic_partition)
-        return CommandResult(partition_errors=errors)
+            case ReportLogEnds():
+                nothing = LogEnd(LeaderEpoch(-1), 0)
+                ends = {at: self.log_ends.get(at, nothing) for at in command.partitions if not self.has_bad_disk}
+        return CommandResult(partition_errors=errors, log_ends=ends)
 
 
 class FakeChannel:
@@ -172,7 +185,7 @@ class Cluster:
 
     # What happens.
 
-    async def start_broker(self, number: int, *, rack: str | None = None) -> FakeBroker:
+    async def start_broker(self, number: int, *, rack: str | None = None, clean_stop: bool | None = None) -> FakeBroker:
         """Register; nobody waits for what follows."""
         self._starts += 1
         endpoint = f"host-{number}:{self._starts}"
@@ -181,7 +194,7 @@ class Cluster:
         broker = self.brokers[number] = self.make_broker(BrokerId(number), session)
         self.by_endpoint[endpoint] = broker
         listener = Endpoint("PLAINTEXT", f"host-{number}", 9092, "PLAINTEXT")
-        registration = BrokerRegistration((listener,), 0, rack=rack, control_endpoint=endpoint)
+        registration = BrokerRegistration((listener,), 0, rack=rack, control_endpoint=endpoint, clean_stop=clean_stop)
         await session.write(Create(paths.broker(number), registration.encode(), ephemeral=True))
         stat = await session.exists(paths.broker(number))
         assert stat is not None
@@ -250,6 +263,10 @@ class Cluster:
     def leader(self, name: str, number: int = 0) -> int | None:
         state = self.state(name, number)
         return None if state is None else state.leader
+
+    def in_sync(self, name: str, number: int = 0) -> list[int]:
+        state = self.state(name, number)
+        return [] if state is None else list(state.isr)
 
     def exists(self, path: str) -> bool:
         return self.zk.tree.get(path) is not None

@@ -1,17 +1,14 @@
 """The core alone, in values: events in, actions out."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from controller.actions import Action, Connect, Disconnect, ReadState, ReadTree, Report, Send, StepDown, Write
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch
+from controller.actions import Connect, Disconnect, Report, Send, StepDown, Write
 from controller.commands import (
     CommandResult,
     LeaderAndIsr,
     LeaderAndIsrPartition,
-    LiveBroker,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -21,88 +18,17 @@ from controller.events import (
     BrokersRead,
     ClusterRead,
     CommandAnswered,
-    Confirmed,
     DeletionsRead,
     Refused,
-    Reply,
-    Settled,
-    Stimulus,
     TopicNamesRead,
     Unknown,
     WriteReply,
 )
 from controller.office import Settings
-from controller.state import Assignment, Leadership, PartitionPhase, RegisteredBroker, StateRead, Term, TopicRead
+from controller.state import PartitionPhase, StateRead
+from tests.unit.controller.core_rig import AT, FENCE, TERM, Office, brokers, led, sent, topic, writes
 from zk_schema import paths
-from zk_schema.ops import Check, Created, Delete, Done, NodeExists, Set, VersionMoved
-
-TERM = Term(BrokerId(1), ControllerEpoch(3), 7)
-FENCE = Check(paths.CONTROLLER_EPOCH, 7)
-AT = TopicPartition("t", 0)
-
-
-def broker(number: int, epoch: int = 100) -> RegisteredBroker:
-    return RegisteredBroker(LiveBroker(BrokerId(number), (), None, f"b{number}:{epoch}"), BrokerEpoch(epoch))
-
-
-def brokers(*numbers: int) -> dict[BrokerId, RegisteredBroker]:
-    return {BrokerId(each): broker(each) for each in numbers}
-
-
-def topic(*replicas: list[int]) -> TopicRead:
-    return TopicRead({each: Assignment(tuple(map(BrokerId, ids))) for each, ids in enumerate(replicas)}, 0)
-
-
-def led(leader: int, epoch: int, isr: list[int], *, version: int = 0, by: int = 3) -> StateRead:
-    leadership = Leadership(BrokerId(leader), LeaderEpoch(epoch), tuple(map(BrokerId, isr)), ControllerEpoch(by))
-    return StateRead(leadership, version)
-
-
-class Office:
-    """A core and what it did; questions are answered as a script says, or well."""
-
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.core = Core(TERM, settings or Settings())
-        self.batches: list[list[Action]] = []
-
-    def handle(self, event: Stimulus, *replies: WriteReply | StateRead | None) -> list[Action]:
-        """All actions; each of `replies` answers all questions of a batch that asks, and the rest goes well."""
-        script = list(replies)
-        batch = self.core.handle(event, 0)
-        self.batches = [batch]
-        while self.core.is_busy:
-            questions = [each for each in batch if isinstance(each, Write | ReadState | ReadTree)]
-            answers: tuple[Reply, ...] = tuple(map(well, questions))
-            if questions and script:
-                answers = (script.pop(0),) * len(questions)
-            batch = self.core.handle(Settled(answers), 0)
-            self.batches.append(batch)
-        return [action for batch in self.batches for action in batch]
-
-    def take_over(
-        self,
-        *numbers: int,
-        topics: Mapping[str, TopicRead] | None = None,
-        states: Mapping[TopicPartition, StateRead] | None = None,
-        deletions: tuple[str, ...] = (),
-    ) -> list[Action]:
-        return self.handle(ClusterRead(brokers(*numbers), topics or {}, states or {}, deletions))
-
-
-def well(question: Action) -> Reply:
-    if isinstance(question, Write):
-        return Confirmed(
-            tuple(Done() if isinstance(each, Check | Delete) else Created("") for each in question.operations)
-        )
-    return () if isinstance(question, ReadTree) else None
-
-
-def writes(actions: list[Action]) -> list[Write]:
-    return [action for action in actions if isinstance(action, Write)]
-
-
-def sent(actions: list[Action], to: int) -> list[str]:
-    return [type(action.command).__name__ for action in actions if isinstance(action, Send) and action.broker == to]
+from zk_schema.ops import NodeExists, Set, VersionMoved
 
 
 def test_a_takeover_opens_channels_then_introduces_then_gives_partitions() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol.error_code import ErrorCode
@@ -18,14 +18,14 @@ from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import Command, CommandResult, LeaderAndIsr, StopReplica
 from controller.inbox import NotController
 from controller.questions import AlterReassignments
-from controller.reassignment import origin_of
+from controller.reassignment import origin_of, target_of
 from controller.state import Assignment
 from tests.unit.controller.cluster import Cluster, FakeBroker
 from tests.unit.controller.replication import active, replicate
 from zk_schema import paths
 from zk_schema.memory import MemorySession
 from zk_schema.ops import Create, NodeExists
-from zk_schema.payloads import ReassignPartitions, TopicAssignment
+from zk_schema.payloads import PartitionState, ReassignPartitions, TopicAssignment
 
 Step = tuple[Any, ...]
 Log = list[tuple[int, int]]
@@ -36,21 +36,21 @@ BROKERS = (1, 2, 3, 4, 5)
 PARTITIONS = tuple(TopicPartition("t", number) for number in range(2))
 BROKER, PARTITION = st.sampled_from(BROKERS), st.sampled_from(PARTITIONS)
 REPLICAS = st.permutations(BROKERS).flatmap(lambda ids: st.integers(1, 4).map(lambda count: tuple(ids[:count])))
+MOVE, WRITE = st.tuples(st.just("move"), PARTITION, REPLICAS), st.just(("write",))
+TURN = st.tuples(st.just("turn"), st.integers(1, 60))
 STEP = st.one_of(
-    st.tuples(st.just("start"), BROKER),
-    st.tuples(st.just("kill"), BROKER),
-    st.tuples(st.just("bounce"), BROKER),
-    st.tuples(st.just("deafen"), BROKER, st.booleans()),
-    st.tuples(st.just("cut"), BROKER, st.booleans()),
-    st.tuples(st.just("move"), PARTITION, REPLICAS),
-    st.tuples(st.just("move"), PARTITION, REPLICAS),
-    st.tuples(st.just("cancel"), PARTITION),
-    st.tuples(st.just("tool"), PARTITION, REPLICAS),
-    st.tuples(st.just("write")),
-    st.tuples(st.just("write")),
-    st.tuples(st.just("write")),
-    st.tuples(st.just("turn"), st.integers(1, 60)),
+    *[st.tuples(st.just("start"), BROKER), st.tuples(st.just("kill"), BROKER), st.tuples(st.just("bounce"), BROKER)],
+    *[st.tuples(st.just("deafen"), BROKER, st.booleans()), st.tuples(st.just("cut"), BROKER, st.booleans())],
+    *[MOVE, MOVE, st.tuples(st.just("cancel"), PARTITION), st.tuples(st.just("tool"), PARTITION, REPLICAS)],
+    *[WRITE, WRITE, WRITE, TURN, TURN],
 )
+QUIET = 100
+"""Turns of the loop after which the controller has heard of all that happened to brokers."""
+
+SETTLE = [("turn", 100), ("write",), ("turn", 100), ("write",), ("turn", 100)]
+A, B = PARTITIONS
+STUCK = [("deafen", 5, True), ("move", B, (4, 5)), *SETTLE]
+"""Partition B on its way from 2 and 3 to 4 and 5, with 4 in sync and 5 not."""
 
 
 @dataclass
@@ -82,6 +82,9 @@ class World:
     acknowledged: dict[TopicPartition, Log] = field(default_factory=lambda: {at: [] for at in PARTITIONS})
     wanted: dict[TopicPartition, set[frozenset[int]]] = field(default_factory=dict)
     records: int = 0
+    seen: dict[TopicPartition, tuple[Assignment, PartitionState]] = field(default_factory=dict)
+    quiet_turns: int = 0
+    """Turns of the loop since a broker came, went or lost its connection."""
 
     def make(self, broker_id: BrokerId, session: MemorySession) -> DiskBroker:
         return DiskBroker(broker_id, session, disk=self.disks[broker_id])
@@ -93,6 +96,27 @@ class World:
         return Assignment(
             read.partitions[number], read.adding_replicas.get(number, ()), read.removing_replicas.get(number, ())
         )
+
+    def watch(self) -> Iterator[str]:
+        """No live replica loses its place in sync but one that leaves, and none leaves before the target is in sync."""
+        for at in PARTITIONS:
+            state = self.cluster.state(at.topic, at.partition)
+            if state is None:
+                continue
+            now = self.assignment(at), state
+            before = self.seen.get(at, now)
+            self.seen[at] = now
+            if self.quiet_turns < QUIET:
+                continue
+            # Those that come leave again before the znode says that they do not come.
+            keeping = (set(target_of(now[0])) - set(now[0].adding)) & set(self.cluster.brokers)
+            lost = (set(before[1].isr) - set(state.isr)) & keeping
+            if lost and now[0].replicas == before[0].replicas:
+                yield f"{at}: brokers {lost} live and are in sync no more: {before}, {now}"
+            if before[0].is_moving and now[0] == Assignment(target_of(before[0])):
+                missing = set(now[0].replicas) - set(state.isr)
+                if missing:
+                    yield f"{at} has moved though {missing} are not in sync: {before}, {now}"
 
     async def write(self) -> None:
         """Each leader appends a record; those who follow it copy; then the in-sync sets grow."""
@@ -144,6 +168,13 @@ class World:
 
 
 @given(script=st.lists(STEP, min_size=3, max_size=40))
+@example(script=[*STUCK, ("kill", 2), ("kill", 3), ("turn", 60), ("write",), ("cancel", B), *SETTLE])
+@example(script=[*STUCK, ("cancel", B), *SETTLE])
+@example(script=[*STUCK, ("move", B, (1, 5)), *SETTLE])
+@example(script=[*STUCK, ("kill", 1), *SETTLE])
+@example(script=[*STUCK, ("kill", 5), *SETTLE, ("start", 5), *SETTLE])
+@example(script=[("deafen", 4, True), ("tool", B, (4, 5)), *SETTLE, ("move", B, (1, 2)), *SETTLE])
+@example(script=[("move", B, (2, 4)), *[("turn", 1), ("kill", 1)], *SETTLE])
 @settings(max_examples=150)
 def test_every_move_ends_and_loses_nothing(script: list[Step]) -> None:
     asyncio.run(play(script))
@@ -163,6 +194,7 @@ async def play(script: list[Step]) -> None:
     for step in script:
         await perform(world, *step)
         await turn(world, 1)
+    world.quiet_turns = 0
     for number in BROKERS:
         if number in cluster.brokers:
             cluster.brokers[number].is_deaf = False
@@ -184,7 +216,8 @@ async def play(script: list[Step]) -> None:
 async def turn(world: World, turns: int) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
-        faults = list(world.faults()) if world.wanted and world.cluster.exists(paths.topic("t")) else []
+        world.quiet_turns += 1
+        faults = [*world.faults(), *world.watch()] if world.wanted and world.cluster.exists(paths.topic("t")) else []
         assert not faults, faults
 
 
@@ -195,6 +228,8 @@ async def start(cluster: Cluster, number: int) -> None:
 
 async def perform(world: World, kind: str, *what: object) -> None:
     cluster = world.cluster
+    if kind in {"start", "kill", "bounce", "cut"}:
+        world.quiet_turns = 0
     match kind, *what:
         case ("turn", int() as turns):
             await turn(world, turns)

@@ -106,6 +106,8 @@ def _may_lead(state: ClusterState, at: TopicPartition, broker: BrokerId) -> bool
         partition is not None
         and partition.leadership is not None
         and broker in partition.leadership.isr
+        # Of a set that died as a whole nobody is in sync until the rule for that has chosen (`last_replica`).
+        and broker not in partition.stale
         and state.is_replica_eligible(at, broker)
     )
 
@@ -149,6 +151,12 @@ def _preferred(office: Office, at: TopicPartition, partition: Partition) -> Lead
 def _unclean(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:
     if partition.leadership is None:
         return None
-    live = office.state.live_replicas(at, partition)
-    elected = elect(partition.assignment.replicas, partition.leadership, live, office.state.term.epoch, unclean=True)
+    elected = elect(
+        partition.assignment.replicas,
+        partition.leadership,
+        office.state.live_replicas(at, partition),
+        office.state.term.epoch,
+        unclean=True,
+        stale=partition.stale,
+    )
     return None if elected is None or elected.leader == NO_LEADER else elected

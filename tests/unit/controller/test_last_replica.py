@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from controller.commands import LogEnd, ReportLogEnds
 from controller.office import Settings
+from controller.questions import ElectionKind, ElectLeaders
 from tests.unit.controller.cluster import Cluster, FakeBroker, until
 from zk_schema import paths
 from zk_schema.ops import Create, Set
@@ -124,6 +126,18 @@ async def test_an_operator_who_allows_unclean_elections_ends_the_wait(cluster: C
     await cluster.tool.write(Set(paths.topic_config("t"), config.encode()))
     change = Create(paths.CONFIG_CHANGE_PREFIX, ConfigChange("topics/t").encode(), sequential=True)
     await cluster.tool.write(change)
+    await cluster.until_led("t", by=2)
+
+
+async def test_a_preferred_election_does_not_end_the_wait_and_an_unclean_one_does(cluster: Cluster) -> None:
+    await back(cluster, 2, 0, 5)
+    await rest(cluster)
+    controller = cluster.controllers[1]
+    elected = await controller.ask(ElectLeaders(ElectionKind.PREFERRED, (AT,)))
+    assert elected.refused[AT].error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert cluster.leader("t") == -1
+    elected = await controller.ask(ElectLeaders(ElectionKind.UNCLEAN, (AT,)))
+    assert elected.leaders == {AT: 2}
     await cluster.until_led("t", by=2)
 
 

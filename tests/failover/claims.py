@@ -4,9 +4,10 @@
     terminates  the leader is ended by SIGTERM, 10 times
     power       the power of one broker is cut, 20 times
     power-all   the power of all brokers is cut, 5 times, with log.flush.interval.messages=1
+    stall       one log directory stalls for 100 ms a sync: the other's records wait less than twice as long
 
-Each claim has a world of its own: RF 3, min ISR 2, idempotent producers with acks=all, a session timeout of 6 s, ticks
-of 1 s. What does not hold is listed at the end, and the status is 1. `--json` writes it all to a file.
+Each has a world of its own: a session timeout of 6 s, ticks of 1 s, idempotent producers with acks=all and, but for the
+last, RF 3 and min ISR 2. What does not hold is listed at the end, and the status is 1. `--json` writes all to a file.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.failover import stall
 from tests.failover.load.clients import Kind
 from tests.failover.world import isolation
 from tests.failover.world.agent import finish
@@ -33,6 +35,9 @@ from tests.failover.world.process_faults import Kill, Terminate
 from tests.failover.world.world import World, WorldPlan
 
 _INSIDE: Final = "BARNABAS_CLAIM_WORLD"
+_STALL: Final = "stall"
+_STALL_SECONDS: Final = 20.0
+_MOST_TIMES: Final = 2.0
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
 
 
@@ -91,6 +96,8 @@ class Report:
 
 def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
     """Play a claim, in a world of its own."""
+    if name == _STALL:
+        return play_stall(seed, directory)
     claim = CLAIMS[name]
     drawn = random.Random(seed)
     report = Report(name, seed)
@@ -110,6 +117,17 @@ def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
         finally:
             drill.kill_clients()
     report.broken += broken(name, claim, report, whole=count is None)
+    return report
+
+
+def play_stall(seed: int, directory: Path) -> Report:
+    """The claim that is about one broker's two disks."""
+    report = Report(_STALL, seed)
+    seen = stall.play(directory, seconds=_STALL_SECONDS)
+    report.verdict = {**dataclasses.asdict(seen), "factor": round(seen.factor, 2)}
+    report.broken += seen.findings
+    if seen.factor >= _MOST_TIMES:
+        report.broken.append(f"{_STALL}: the other directory's p99 grew by {seen.factor:.2f}")
     return report
 
 
@@ -181,8 +199,8 @@ def _outside(arguments: argparse.Namespace) -> int:
     """Plays each claim in a world of its own and puts the reports together."""
     reports: list[Any] = []
     status = 0
-    for name in arguments.claims or CLAIMS:
-        real_root = CLAIMS[name].disk == "ext4"
+    for name in arguments.claims or [*CLAIMS, _STALL]:
+        real_root = name == _STALL or CLAIMS[name].disk == "ext4"
         reason = isolation.why_no_disks() if real_root else isolation.why_no_network()
         if reason:
             print(f"{name}: cannot be played here: {reason}")
@@ -204,7 +222,7 @@ def _outside(arguments: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("claims", nargs="*", choices=[[], *CLAIMS], metavar="CLAIM", default=[])
+    parser.add_argument("claims", nargs="*", choices=[[], *CLAIMS, _STALL], metavar="CLAIM", default=[])
     parser.add_argument("--count", type=int, help="play each so often, and ask nothing of the total")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)

@@ -1,12 +1,13 @@
-"""One broker of a world: its host, the disk under its log directory, and its process over several lives."""
+"""One broker of a world: its host, the disks under its log directories, and its process over several lives."""
 
 import os
 import re
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from barnabas.protocol.ids import TopicPartition
 from tests.failover.world.disks import Disk
 from tests.failover.world.network import Host
 from tests.support.broker_process import BrokerProcess
@@ -18,13 +19,13 @@ _GRACE_SECONDS = 40.0
 
 
 class BrokerNode:
-    """A broker that may be down. `settings` go over those that every broker of a world has."""
+    """A broker that may be down. `settings` go over those that every broker of a world has; `disk` is its first."""
 
     def __init__(
         self,
         broker_id: int,
         host: Host,
-        disk: Disk,
+        disks: Sequence[Disk],
         *,
         directory: Path,
         zookeeper: str,
@@ -32,14 +33,15 @@ class BrokerNode:
     ) -> None:
         self.id = broker_id
         self.host = host
-        self.disk = disk
+        self.disks = list(disks)
+        self.disk = self.disks[0]
         self.control_port = host.port(_CONTROL_PORT)
         self._directory = directory
         port = host.port(_PORT)
         own = {
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "barnabas.control.listener": f"{host.address}:{self.control_port}",
-            "log.dirs": str(disk.path / "logs"),
+            "log.dirs": ",".join(str(disk.path / "logs") for disk in self.disks),
             "broker.rack": f"rack-{broker_id}",
         }
         self.process = BrokerProcess(
@@ -49,7 +51,7 @@ class BrokerNode:
             broker_id=broker_id,
             host=host.address,
             port=port,
-            log_directory=disk.path / "logs",
+            log_directory=self.disk.path / "logs",
             wrapper=host.wrapper,
         )
 
@@ -63,8 +65,9 @@ class BrokerNode:
         return self.process.is_started and self.process.exit_status is None
 
     def launch(self) -> None:
-        """Start the process, on its disk, and wait for nothing."""
-        self.disk.mount()
+        """Start the process, on its disks, and wait for nothing."""
+        for disk in self.disks:
+            disk.mount()
         self.process.launch()
 
     def await_start(self) -> None:
@@ -105,11 +108,16 @@ class BrokerNode:
     def log_bytes(self, topic: str) -> dict[int, bytes]:
         """What the segments of each partition hold, one behind the other."""
         found = {}
-        for directory in sorted(Path(self.disk.path, "logs").glob(f"{topic}-*")):
+        for directory in (found for disk in self.disks for found in Path(disk.path, "logs").glob(f"{topic}-*")):
             number = directory.name.removeprefix(f"{topic}-")
             if number.isdecimal():
                 found[int(number)] = b"".join(part.read_bytes() for part in sorted(directory.glob("*.log")))
         return found
+
+    def disk_of(self, where: TopicPartition) -> Disk | None:
+        """On which of its disks the partition lies."""
+        name = f"{where.topic}-{where.partition}"
+        return next((disk for disk in self.disks if Path(disk.path, "logs", name).is_dir()), None)
 
     def cpu_seconds(self) -> float:
         """What the process has used so far."""

@@ -133,12 +133,12 @@ class SlowDisk(BrokerFault):
     def start(self, scene: Scene) -> None:
         disk = self.broker.disk
         assert isinstance(disk, Ext4Image)
-        self._quick = _sync_seconds(disk.path, self._rate)
+        self._quick = sync_seconds(disk.path, self._rate)
         self.moment_us = now_us()
         self._slowed.enter_context(disk.slowed(bytes_a_second=self._rate, pids=[self.broker.process.pid, os.getpid()]))
 
     def prove_acted(self, scene: Scene) -> str:
-        seconds = _sync_seconds(self.broker.disk.path, self._rate)
+        seconds = sync_seconds(self.broker.disk.path, self._rate)
         if seconds < 0.5 or seconds < 3 * self._quick:
             raise DidNotAct(f"{self._rate} bytes were synced in {seconds:.2f} s, before in {self._quick:.2f} s")
         return f"{self._rate} bytes are synced in {seconds:.2f} s, before in {self._quick:.2f} s"
@@ -147,7 +147,7 @@ class SlowDisk(BrokerFault):
         self._slowed.close()
 
     def prove_healed(self, scene: Scene) -> str:
-        seconds = _sync_seconds(self.broker.disk.path, self._rate)
+        seconds = sync_seconds(self.broker.disk.path, self._rate)
         if seconds > 0.5:
             raise DidNotHeal(f"{self._rate} bytes are synced in {seconds:.2f} s")
         return f"{self._rate} bytes are synced in {seconds:.2f} s; {prove_serves(scene, self.broker)}"
@@ -158,7 +158,7 @@ def _written(broker: BrokerNode, topics: tuple[str, ...]) -> int:
     return sum(len(log) for topic in topics for log in broker.log_bytes(topic).values())
 
 
-def _sync_seconds(directory: Path, size_bytes: int) -> float:
+def sync_seconds(directory: Path, size_bytes: int) -> float:
     """How long so many bytes take to that disk."""
     began = time.monotonic()
     path = directory / "probe"

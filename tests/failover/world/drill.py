@@ -158,6 +158,11 @@ class Drill:
         verdict.given_up = self.follower.given_up
         return verdict
 
+    @property
+    def histories(self) -> dict[str, Path]:
+        """The producers' files by topic."""
+        return {client.task.topic: client.history for client in self._clients}
+
     def kill_clients(self) -> None:
         """For a drill that failed."""
         for client in [*self._clients, *self._readers]:

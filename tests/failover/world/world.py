@@ -32,12 +32,13 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class WorldPlan:
-    """What to build. `disk` is `plain`, `memory` (of `disk_bytes`) or `ext4` (likewise)."""
+    """What to build. `disk` is `plain`, or `memory` or `ext4` of `disk_bytes`; each broker has so many `disks`."""
 
     directory: Path
     isolated: bool
     disk: str = "plain"
     disk_bytes: int = 256 << 20
+    disks: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -62,7 +63,8 @@ class World:
         self.zookeepers.start()
         self.brokers = {broker_id: self._broker(broker_id) for broker_id in BROKERS}
         for broker in self.brokers.values():
-            self._cleanup.callback(broker.disk.unmount)
+            for disk in broker.disks:
+                self._cleanup.callback(disk.unmount)
             self._cleanup.callback(broker.kill)
             broker.launch()
         for broker in self.brokers.values():
@@ -100,20 +102,20 @@ class World:
         return BrokerNode(
             broker_id,
             self.network.hosts[f"broker{broker_id}"],
-            self._disk(broker_id),
+            [self._disk(f"disk-{broker_id}-{number}") for number in range(self.plan.disks)],
             directory=self.directory / f"broker-{broker_id}",
             zookeeper=self.zookeepers.connect_string,
             settings={**_SETTINGS, **self.plan.settings},
         )
 
-    def _disk(self, broker_id: int) -> Disk:
-        path = self.directory / f"disk-{broker_id}"
+    def _disk(self, name: str) -> Disk:
+        path = self.directory / name
         if self.plan.disk == "plain":
             return PlainDirectory(path)
         if self.plan.disk == "memory":
             return SmallMemory(path, size_bytes=self.plan.disk_bytes)
         assert self.plan.disk == "ext4", self.plan.disk
-        return Ext4Image(path, image=self.directory / f"disk-{broker_id}.img", size_bytes=self.plan.disk_bytes)
+        return Ext4Image(path, image=self.directory / f"{name}.img", size_bytes=self.plan.disk_bytes)
 
     def __enter__(self) -> Self:
         try:

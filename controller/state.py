@@ -303,6 +303,8 @@ class ClusterState:
         topic = self.topics[at.topic]
         topic.has_partitions_znode = True
         topic.partitions[at.partition].apply_state(read)
+        if read.leadership.leader != NO_LEADER:
+            self.inquests.pop(at, None)
 
     def apply_topic_gone(self, name: str) -> None:
         for at, partition in self.partitions_of(name):

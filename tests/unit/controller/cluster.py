@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import (
     LEADER_DURING_DELETE,
+    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -59,6 +60,7 @@ class FakeBroker:
     session: MemorySession
     epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
     is_deaf: bool = False
+    is_doubtful: bool = False
     has_bad_disk: bool = False
     controller_epoch: ControllerEpoch = NO_EPOCH
     heard: list[Command] = field(default_factory=list)
@@ -162,10 +164,13 @@ class Cluster:
         self.controllers: dict[int, Controller] = {}
         self.tool = MemorySession(self.zk)
         self.failures: list[str] = []
+        self.shut: set[int] = set()
+        """Brokers that asked for a controlled shutdown and are still there."""
         self.checks_sent = True
         self.make_broker: Callable[[BrokerId, MemorySession], FakeBroker] = FakeBroker
         self._starts = 0
         self._last_epochs: dict[tuple[TopicPartition, int], int] = {}
+        self._leaders: dict[tuple[TopicPartition, int, int], BrokerId] = {}
 
     async def open(self) -> None:
         await self.tool.open()
@@ -192,6 +197,7 @@ class Cluster:
         session = MemorySession(self.zk)
         await session.open()
         broker = self.brokers[number] = self.make_broker(BrokerId(number), session)
+        broker.is_doubtful = clean_stop is False
         self.by_endpoint[endpoint] = broker
         listener = Endpoint("PLAINTEXT", f"host-{number}", 9092, "PLAINTEXT")
         registration = BrokerRegistration((listener,), 0, rack=rack, control_endpoint=endpoint, clean_stop=clean_stop)
@@ -294,6 +300,10 @@ class Cluster:
             life = (entry.topic_partition, topic.stat.czxid)
             assert entry.leader_epoch >= self._last_epochs.get(life, 0), "a leader epoch fell"
             self._last_epochs[life] = entry.leader_epoch
+            if entry.leader != NO_LEADER:
+                led_by = self._leaders.setdefault((*life, entry.leader_epoch), entry.leader)
+                assert led_by == entry.leader, f"{entry} is led by {led_by} in this epoch"
+            assert set(entry.isr) <= set(entry.replicas), f"{entry} has strangers in sync"
             sent = PartitionState(entry.leader, entry.leader_epoch, entry.isr, entry.controller_epoch)
             assert (PartitionState.decode(znode.data), znode.stat.version) == (sent, entry.zk_version)
 

@@ -7,11 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId, TopicPartition
+from controller.commands import AlterPartition, AlterPartitionItem, ControlledShutdown
 from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.replication import active, replicate
 from zk_schema import paths
-from zk_schema.ops import NodeExists
-from zk_schema.payloads import TopicAssignment
+from zk_schema.ops import Create, NodeExists
+from zk_schema.payloads import LogDirEvent, TopicAssignment
 
 Step = tuple[Any, ...]
 Led = dict[TopicPartition, tuple[int, int, tuple[int, ...]]]
@@ -29,6 +32,11 @@ STEP = st.one_of(
     st.tuples(st.just("grow"), TOPICS, REPLICAS),
     st.tuples(st.just("delete"), TOPICS),
     st.tuples(st.just("turn"), st.integers(1, 60)),
+    st.tuples(st.just("shut"), BROKERS),
+    st.tuples(st.just("machine"), BROKERS),
+    st.tuples(st.just("disk"), BROKERS),
+    st.just(("isr",)),
+    st.tuples(st.just("lag"), BROKERS),
 )
 
 
@@ -44,6 +52,10 @@ async def play(script: list[Step], *, everybody_returns: bool) -> None:
     await start(cluster, 1)
     for step in script:
         await perform(cluster, *step)
+    for number, broker in list(cluster.brokers.items()):
+        # Who was shut down stops, and who lost a disk comes back with another.
+        if broker.has_bad_disk or number in cluster.shut:
+            cluster.kill(number)
     for number in (1, 2, 3) if everybody_returns else (1,):
         if number not in cluster.brokers:
             await start(cluster, number)
@@ -58,8 +70,9 @@ async def play(script: list[Step], *, everybody_returns: bool) -> None:
     assert not wrong, wrong
 
 
-async def start(cluster: Cluster, number: int) -> None:
-    await cluster.start_broker(number)
+async def start(cluster: Cluster, number: int, *, clean_stop: bool = True) -> None:
+    cluster.shut.discard(number)
+    await cluster.start_broker(number, clean_stop=clean_stop)
     cluster.start_controller_later(number)
 
 
@@ -75,6 +88,23 @@ async def perform(cluster: Cluster, kind: str, *what: object) -> None:
         case ("bounce", int() as number) if number in cluster.brokers:
             cluster.kill(number)
             await start(cluster, number)
+        case ("machine", int() as number) if number in cluster.brokers:
+            cluster.kill(number)
+            await start(cluster, number, clean_stop=False)
+        case ("shut", int() as number) if number in cluster.brokers:
+            controller, broker = active(cluster), cluster.brokers[number]
+            if controller is not None:
+                cluster.shut.add(number)
+                request = ControlledShutdown(broker.broker_id, broker.epoch)
+                cluster.supervisor.spawn(controller.controlled_shutdown(request), name="request to shut down")
+        case ("disk", int() as number) if number in cluster.brokers:
+            cluster.brokers[number].has_bad_disk = True
+            event = LogDirEvent(BrokerId(number)).encode()
+            await cluster.tool.write(Create(paths.LOG_DIR_EVENT_PREFIX, event, sequential=True))
+        case ("isr",):
+            cluster.supervisor.spawn(replicate(cluster), name="in-sync sets grow")
+        case ("lag", int() as number):
+            cluster.supervisor.spawn(shrink(cluster, number), name="in-sync sets shrink")
         case ("cut", int() as number, bool() as applied) if number in cluster.brokers:
             cluster.zk.disconnect(cluster.brokers[number].session, apply_under_way=applied)
         case ("create", str() as name, list() as replicas) if not cluster.exists(paths.topic(name)):
@@ -86,6 +116,30 @@ async def perform(cluster: Cluster, kind: str, *what: object) -> None:
                 await cluster.delete(name)
             except NodeExists:
                 return
+
+
+async def shrink(cluster: Cluster, laggard: int) -> None:
+    """Each leader asks to leave a replica out of the in-sync set."""
+    for broker in list(cluster.brokers.values()):
+        items = [
+            AlterPartitionItem(
+                at.topic,
+                at.partition,
+                role.leader_epoch,
+                tuple(each for each in role.isr if each != laggard),
+                role.zk_version,
+            )
+            for at, role in broker.roles.items()
+            if role.leader == broker.broker_id != laggard and laggard in role.isr
+        ]
+        controller = active(cluster)
+        if controller is not None and items:
+            result = await controller.alter_partition(AlterPartition(broker.broker_id, broker.epoch, items))
+            for at, outcome in result.partitions.items():
+                now = broker.roles.get(at)
+                is_taken = outcome.error_code is ErrorCode.NONE
+                if is_taken and now is not None and now.leader_epoch == outcome.leader_epoch:
+                    now.isr, now.zk_version = outcome.isr, outcome.zk_version
 
 
 def assignment(cluster: Cluster, name: str) -> dict[int, tuple[int, ...]]:
@@ -136,8 +190,10 @@ def _check_state(
     led[at] = (state.leader, state.leader_epoch, state.isr)
     if not state.isr or not set(state.isr) <= set(replicas):
         yield f"{at} has in sync {state.isr} of {replicas}"
-    if state.leader == -1 and set(state.isr) & set(live):
-        yield f"{at} has no leader though one of {state.isr} lives"
+    back = [number for number in live if number in state.isr]
+    waits = all(cluster.brokers[number].is_doubtful for number in back) and set(live) != set(replicas)
+    if state.leader == -1 and back and not waits:
+        yield f"{at} has no leader though {back} live"
     if state.leader != -1 and state.leader not in {broker for broker in live if broker in state.isr}:
         yield f"{at} is led by {state.leader}, which is not live or not in sync"
     if state.leader != -1 and not set(state.isr) <= set(live):

@@ -11,7 +11,8 @@ The leader's side, and the change of roles, is `replication.partition`.
 """
 
 import asyncio
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, LeaderEpoch, TopicPartition
@@ -164,7 +165,7 @@ class Replica:
                     # Nothing but an epoch without records may go.
                     self.log.truncate_to(offset)
                 else:
-                    await self._ports.log_directories.truncate({self.topic_partition: offset})
+                    await _to_the_end(self._ports.log_directories.truncate({self.topic_partition: offset}))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._notify()
@@ -174,7 +175,7 @@ class Replica:
         async with self._writing:
             self._require_following(leader_epoch)
             try:
-                await self._ports.log_directories.restart_at(self.topic_partition, offset)
+                await _to_the_end(self._ports.log_directories.restart_at(self.topic_partition, offset))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._notify()
@@ -203,3 +204,20 @@ class Replica:
     def _notify(self) -> None:
         for watcher in (*self._watchers, *self._follower_watchers):
             watcher.partition_changed(self.topic_partition)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, object]) -> None:
+    """Carry out a cut and its sync whole, also for who is cancelled meanwhile.
+
+    Nothing may be appended to a log whose cut a power failure could undo.
+    """
+    task = asyncio.ensure_future(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            is_cancelled = True
+    task.result()
+    if is_cancelled:
+        raise asyncio.CancelledError

@@ -374,3 +374,45 @@ async def test_a_follower_is_woken_by_records_and_only_noted_when_they_are_commi
     partition.unwatch_end(follower)
     append_now(partition, acks=1)
     assert follower.changes == 1
+
+
+@virtual_time
+async def test_an_expansion_under_way_is_enough_after_the_append() -> None:
+    # Before the append the committed set counts, after it the maximal one.
+    world, partition = await leading(isr=(ME,), min_isr=1)
+    info = append_now(partition)
+    partition.set_min_in_sync_replicas(2)
+    assert refusal(partition.when_acknowledged(info, acks=-1)) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    fetch(partition, 1, OTHER)
+    assert world.channel.proposed == [(ME, OTHER)]
+    assert partition.when_acknowledged(info, acks=-1) is None
+
+
+@virtual_time
+async def test_a_follower_that_had_all_lags_since_the_next_record() -> None:
+    world, partition = await leading()
+    fetch(partition, 0)
+    world.clock.advance(10 * LAG_MS)
+    append_now(partition)
+    partition.check_lag()
+    assert world.channel.proposed == []
+    world.clock.advance(LAG_MS + 1)
+    partition.check_lag()
+    assert world.channel.proposed == [(ME,)]
+
+
+@virtual_time
+async def test_a_topic_with_fewer_replicas_than_min_isr_commits_on_all_it_has() -> None:
+    # Consumers of acks=1 see records there, as in Kafka.
+    _, partition = await leading(min_isr=4)
+    append_now(partition, acks=1)
+    fetch(partition, 1)
+    assert partition.log.high_watermark == 1
+
+
+@virtual_time
+async def test_what_is_gone_everywhere_already_is_not_waited_for() -> None:
+    _, partition = await leading()
+    append_now(partition, b"a", b"b")
+    fetch(partition, 2, start=1)
+    assert partition.delete_records(1) is None

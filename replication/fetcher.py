@@ -212,9 +212,7 @@ class Fetcher:
         if self._is_current(followed):
             self._set_aside(followed)
             followed.phase = Phase.STOPPED
-            log.warning(
-                "%s: not fetched any more in epoch %d: %s", followed.topic_partition, followed.leader_epoch, why
-            )
+            log.info("%s: not fetched any more in epoch %d: %s", followed.topic_partition, followed.leader_epoch, why)
 
     def _on_error(
         self, followed: Followed, error: ErrorCode, asked_epoch: LeaderEpoch, *, may_find_range: bool = False

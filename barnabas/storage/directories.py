@@ -22,6 +22,7 @@ from barnabas.storage.creation import create_log
 from barnabas.storage.directory import FailureCallback, LogDirectory
 from barnabas.storage.directory_loading import LoadSettings, StorageStartError, acquire, load_logs
 from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT, partition_directory
+from barnabas.storage.future_logs import FutureLogs
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts
@@ -72,6 +73,9 @@ class LogDirectories:
             LogDirectory(path, disk=disk, clock=clock, offload=offload, on_failure=on_failure)
             for path in dict.fromkeys(paths)
         ]
+        self.futures = FutureLogs(self._directories, disk=disk, random=random, ports_of=self._ports)
+        """Logs on their way from one directory to another."""
+        self._preferred: dict[TopicPartition, str] = {}
 
     # Start
 
@@ -117,6 +121,10 @@ class LogDirectories:
                         f"partition {topic_partition} is in {seen[topic_partition]} and in {directory.path}"
                     )
                 seen[topic_partition] = directory.path
+        try:
+            self.futures.settle()
+        except LogOffline:
+            self._check_any_online()
 
     async def open(
         self, *, broker_id: BrokerId | None, cluster_id: str | None, configs: Mapping[str, LogConfig] | None = None
@@ -167,7 +175,7 @@ class LogDirectories:
     def create_log(
         self, topic_partition: TopicPartition, config: LogConfig | None = None, *, is_new: bool = True
     ) -> Log:
-        """The partition's log, made if it is missing, in the live directory with the fewest.
+        """The partition's log, made if it is missing, in the live directory with the fewest or the one preferred.
 
         Raises LogOffline when no directory is left, when creation fails, or when the replica is not new and a directory
         that may hold it is offline.
@@ -180,7 +188,8 @@ class LogDirectories:
         live = self._live()
         if not live or (not is_new and len(live) < len(self._directories)):
             raise LogOffline(f"{topic_partition}: log directories are offline: {', '.join(self.offline_directories())}")
-        directory = min(live, key=lambda candidate: len(candidate.logs))
+        preferred = self._preferred.pop(topic_partition, None)
+        directory = min(live, key=lambda candidate: (candidate.path != preferred, len(candidate.logs)))
         path = f"{directory.path}/{partition_directory(topic_partition)}"
         try:
             directory.forget_stale(topic_partition)
@@ -192,11 +201,18 @@ class LogDirectories:
         log.info("%s: made a log in %s", topic_partition, directory.path)
         return created
 
+    def prefer(self, topic_partition: TopicPartition, path: str) -> None:
+        """Let the partition's log be made in that directory, if it is ever made."""
+        self._preferred[topic_partition] = path
+
     def delete_log(self, topic_partition: TopicPartition) -> bool:
         """Delete the partition's log: gone at once, its files after file.delete.delay.ms. False when there is none.
 
         Raises LogOffline when its directory is or goes offline.
         """
+        self._preferred.pop(topic_partition, None)
+        # First: alone it would be taken for the partition's log at the next start.
+        self.futures.discard(topic_partition)
         directory = self.directory_of(topic_partition)
         if directory is None:
             return False

@@ -65,6 +65,8 @@ class LogDirectory:
     def __init__(self, path: str, *, disk: Disk, clock: Clock, offload: Offload, on_failure: FailureCallback) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Logs that gather here and take the place of those in other directories when they are whole."""
         self.failure: OSError | None = None
         self.is_loaded = False
         self.was_clean = False
@@ -92,13 +94,17 @@ class LogDirectory:
     def is_offline(self) -> bool:
         return self.failure is not None
 
+    def members(self) -> list[tuple[TopicPartition, Log]]:
+        """All logs here, those that gather too."""
+        return [*self.logs.items(), *self.futures.items()]
+
     def fail(self, error: OSError) -> None:
         """Take the directory offline for good."""
         if self.failure is not None:
             return
         self.failure = error
         log.error("%s: the log directory is offline for good, with %d logs: %s", self.path, len(self.logs), error)
-        for member in self.logs.values():
+        for _, member in self.members():
             member.offline = True
         self.wake.set()
         self._on_failure(self.path, error)
@@ -188,7 +194,7 @@ class LogDirectory:
                 member.finish_flush(flush, succeeded=succeeded)
         except OSError as error:
             # A partition that is deleted meanwhile takes its directory along.
-            if self.logs.get(member.topic_partition) is member or not isinstance(error, FileNotFoundError):
+            if any(member is kept for _, kept in self.members()) or not isinstance(error, FileNotFoundError):
                 self.fail(error)
         finally:
             del self._flushing[member]
@@ -275,7 +281,8 @@ class LogDirectory:
 
     def detach(self, member: Log, unique: str, delay_ms: int) -> None:
         """Rename the log's directory, so that the partition is gone, and have it removed later. Raises LogOffline."""
-        del self.logs[member.topic_partition]
+        held = self.logs if self.logs.get(member.topic_partition) is member else self.futures
+        del held[member.topic_partition]
         self.flush_requests.pop(member, None)
         self._stale.add(member.topic_partition)
         member.release()
@@ -305,13 +312,13 @@ class LogDirectory:
     def offsets_to_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """What the checkpoint file of that name should say now."""
         if name == RECOVERY_POINT_CHECKPOINT:
-            return {tp: member.recovery_point_to_keep for tp, member in self.logs.items()}
+            return {tp: member.recovery_point_to_keep for tp, member in self.members()}
         if name == HIGH_WATERMARK_CHECKPOINT:
-            return {tp: member.high_watermark for tp, member in self.logs.items()}
+            return {tp: member.high_watermark for tp, member in self.members()}
         assert name == LOG_START_OFFSET_CHECKPOINT
         return {
             tp: member.log_start_offset
-            for tp, member in self.logs.items()
+            for tp, member in self.members()
             if member.log_start_offset > member.segments.first.base_offset
         }
 
@@ -327,7 +334,7 @@ class LogDirectory:
                 self.fail(error)
                 return
             if name == RECOVERY_POINT_CHECKPOINT:
-                for member in list(self.logs.values()):
+                for _, member in self.members():
                     if not member.offline:
                         member.remove_old_snapshots()
 
@@ -341,9 +348,12 @@ class LogDirectory:
     def has_stale_checkpoints(self) -> bool:
         return bool(self._stale)
 
-    def forget_stale(self, topic_partition: TopicPartition) -> None:
-        """Before a partition is made again: let no checkpoint speak of its former life. Raises OSError."""
-        if topic_partition not in self._stale:
+    def forget_stale(self, topic_partition: TopicPartition, *, is_doubtful: bool = False) -> None:
+        """Before a partition is made again: let no checkpoint speak of its former life. Raises OSError.
+
+        Where it `is_doubtful` whether one does they are written in any case.
+        """
+        if topic_partition not in self._stale and not is_doubtful:
             return
         for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
             self.write_checkpoint(name, self.offsets_to_checkpoint(name))
@@ -360,12 +370,12 @@ class LogDirectory:
     async def close(self) -> None:
         """Flush and close all logs, write the checkpoints, then the marker that says so. A failure leaves no marker."""
         if self.is_loaded:
-            for member in list(self.logs.values()):
+            for _, member in self.members():
                 if self.failure is None:
                     await self._close_log(member)
             await self.checkpoint_all()
             await self._mark_clean()
-        for member in self.logs.values():
+        for _, member in self.members():
             member.release()
         if self.lock is not None:
             self.lock.release()

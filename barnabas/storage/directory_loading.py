@@ -86,6 +86,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
         high_watermarks = directory.read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        found = _partitions(directory, disk, names, settings)
         loaders = [
             LogLoader(
                 topic_partition,
@@ -96,14 +97,15 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
             )
-            for name, topic_partition in _partitions(directory, disk, names, settings)
+            for name, topic_partition in found
         ]
         waiting = iter(loaders)
         await asyncio.gather(*(_load(directory, offload, waiting, lane) for lane in range(settings.threads)))
-        for loader in loaders:
+        for (name, _), loader in zip(found, loaders, strict=True):
             loaded = loader.result
             assert loaded is not None
-            _adopt(directory, loaded, high_watermarks.get(loaded.topic_partition, 0))
+            high_watermark = high_watermarks.get(loaded.topic_partition, 0)
+            _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
         if clean:
             disk.remove(marker)
         # After a crash the names of the logs themselves may not have reached the disk.
@@ -135,8 +137,6 @@ def _partitions(
             log.warning("%s: left alone, not a partition's directory", path)
         elif is_deleted_directory(name):
             directory.remove_directory_later(path, settings.default_config.file_delete_delay_ms)
-        elif is_future_directory(name):
-            log.warning("%s: left alone, an unfinished move between log directories", path)
         else:
             found.append((name, topic_partition))
     return found
@@ -160,9 +160,9 @@ def _advance(steps: LoadSteps, scan: SegmentScan | None) -> ScanTask | None:
         return None
 
 
-def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int) -> None:
+def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int, *, is_future: bool) -> None:
     loaded.set_high_watermark(high_watermark)
-    directory.logs[loaded.topic_partition] = loaded
+    (directory.futures if is_future else directory.logs)[loaded.topic_partition] = loaded
     # What recovery found may be in the page cache only, the cuts it found or made too.
     if not loaded.is_flushed(loaded.log_end_offset):
         directory.flush_soon(loaded, loaded.log_end_offset)

@@ -1,7 +1,8 @@
 """The names of the files and directories of a log, as Kafka 2.7 writes them.
 
 A segment's files carry its base offset in 20 digits, a producer snapshot the offset before which it is true. The
-directory of a partition is `topic-partition`; while it waits for its removal `topic-partition.<32 hex digits>-delete`.
+directory of a partition is `topic-partition`; while it waits for its removal `topic-partition.<32 hex digits>-delete`,
+and while it gathers in another log directory `topic-partition.<32 hex digits>-future`.
 """
 
 import re
@@ -57,6 +58,12 @@ def deleted_directory(topic_partition: TopicPartition, unique: str) -> str:
     """The name under which a partition's directory waits for its removal; `unique` is 32 hex digits."""
     suffix = f"-{topic_partition.partition}.{unique}{DELETE_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def future_directory(topic_partition: TopicPartition, unique: str) -> str | None:
+    """The name of the directory in which a partition's log gathers that moves; None where it would be too long."""
+    name = f"{partition_directory(topic_partition)}.{unique}{FUTURE_DIRECTORY_SUFFIX}"
+    return name if len(name) <= _LONGEST_NAME else None
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:

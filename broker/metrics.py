@@ -220,7 +220,8 @@ class BrokerMetrics(Collector):
         times = self._apis.get(api_key)
         if times is None:
             times = self._apis[api_key] = _ApiTimes()
-        times.versions[version] = times.versions.get(version, 0) + 1
+        versions = times.versions
+        versions[version] = versions.get(version, 0) + 1
         times.at_once.add(local_us)
 
     def send_delayed(self, api_key: int, send_us: int) -> None:

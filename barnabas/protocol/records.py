@@ -316,9 +316,8 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
             end = at + ((byte >> 1) ^ -(byte & 1))
             if end > size:
                 break
-            at += 1  # attributes, unused
-            byte = data[at]
-            at += 1
+            byte = data[at + 1]  # after the attributes, unused
+            at += 2
             if byte > 127:
                 byte, at = _varint(data, at, byte, 64)
             age = (byte >> 1) ^ -(byte & 1)

@@ -108,8 +108,10 @@ class SocketConnection(asyncio.BufferedProtocol):
         if self._closed:
             _release_slices(parts)
             return
+        unsent_bytes = self.unsent_bytes
         for part in parts:
-            self.unsent_bytes += SLICE_WEIGHT_BYTES if type(part) is FileSlice else len(part)
+            unsent_bytes += SLICE_WEIGHT_BYTES if type(part) is FileSlice else len(part)
+        self.unsent_bytes = unsent_bytes
         self._out.extend(parts)
 
     def flush(self) -> None:
@@ -330,12 +332,13 @@ class SocketConnection(asyncio.BufferedProtocol):
         out = self._out
         if len(out) == 1 and not self._head_sent:
             # One answer to a peer that takes it whole: the way of most.
-            head = cast("bytes", out[0])
-            self._head_sent = sent = self._socket.send(head, _NOW)
-            self._count_sent(sent)
+            head: Any = out[0]
+            sent = self._socket.send(head, _NOW)
             if sent == len(head):
-                self._head_sent = 0
                 out.clear()
+            else:
+                self._head_sent = sent
+            self._count_sent(sent)
             return
         buffers: list[Any] = []
         flags = _NOW

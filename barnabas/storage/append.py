@@ -253,15 +253,13 @@ def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
     markers = prepared.markers
     next_offset = prepared.first_offset
     for index, header in enumerate(prepared.headers):
-        last_offset = header.base_offset + header.last_offset_delta
-        timestamp = header.max_timestamp
-        segment.publish_batch(header, last_offset=last_offset, max_timestamp=timestamp, interval_bytes=interval_bytes)
-        max_timestamp = max(max_timestamp, timestamp)
+        segment.publish_batch(header, interval_bytes=interval_bytes)
+        max_timestamp = max(max_timestamp, header.max_timestamp)
         if header.leader_epoch != log.leader_epochs.latest_epoch and header.leader_epoch >= 0:
             log.assign_leader_epoch(header.leader_epoch, start_offset=header.base_offset)
         if header.producer_id >= 0:
             _apply_to_producers(log, segment, header, None if markers is None else markers[index])
-        next_offset = last_offset + 1
+        next_offset = header.base_offset + header.last_offset_delta + 1
     log.log_end_offset = log.producers.end_offset = next_offset
     return AppendInfo(
         prepared.first_offset,

@@ -14,6 +14,7 @@ in its thread, removes files after their delay and sees to the failure of any of
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.append import (
@@ -44,6 +45,9 @@ from barnabas.storage.truncation import cut_offset, truncate, truncate_fully
 from barnabas.storage.txn_index import AbortedTxn
 
 log = logging.getLogger(__name__)
+
+# A member of an enumeration costs more to look up than a name of the module.
+_REPLICATION: Final = AppendOrigin.REPLICATION
 
 
 class LogOffline(Exception):
@@ -109,7 +113,7 @@ class Log:
             raise LogOffline(str(self.topic_partition))
         assert self._reserved is None, f"{self.topic_partition}: an append is under way"
         try:
-            if origin is AppendOrigin.REPLICATION:
+            if origin is _REPLICATION:
                 prepared = prepare_from_leader(self, records, now_ms=now_ms)
             else:
                 prepared = prepare_from_client(self, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY
+
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 
@@ -54,6 +56,9 @@ class LogConfig:
     """Whether the timestamps of a client's records are held against the clock."""
     walks_all_records: bool = field(init=False, repr=False, compare=False)
     """Whether all records of a client's batch are looked at, however large it is."""
+    index_entries: int = field(init=False, repr=False, compare=False)
+    """How many entries an offset index may have."""
+    time_index_entries: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert self.segment_bytes >= 14
@@ -67,3 +72,5 @@ class LogConfig:
         walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
         object.__setattr__(self, "limits_timestamps", limits_timestamps)
         object.__setattr__(self, "walks_all_records", walks_all)
+        object.__setattr__(self, "index_entries", self.segment_index_bytes // OFFSET_ENTRY.size)
+        object.__setattr__(self, "time_index_entries", self.segment_index_bytes // TIME_ENTRY.size)

@@ -36,8 +36,6 @@ from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborte
 log = logging.getLogger(__name__)
 
 _REMEMBERED_POSITIONS: Final = 16
-_OFFSET_ENTRY_BYTES: Final = OFFSET_ENTRY.size
-_TIME_ENTRY_BYTES: Final = TIME_ENTRY.size
 
 
 @dataclass(slots=True, frozen=True)
@@ -184,18 +182,20 @@ class Segment:
                 return "age"
             # The time index keeps a slot for the entry that closes it.
             if (
-                len(growing.offsets.offsets) >= config.segment_index_bytes // _OFFSET_ENTRY_BYTES
-                or len(growing.times.offsets) >= config.segment_index_bytes // _TIME_ENTRY_BYTES - 1
+                len(growing.offsets.offsets) >= config.index_entries
+                or len(growing.times.offsets) >= config.time_index_entries - 1
             ):
                 return "index full"
         return None
 
-    def publish_batch(self, header: BatchHeader, *, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
+    def publish_batch(self, header: BatchHeader, *, interval_bytes: int) -> None:
         """Count in a batch that was written at `size_bytes`."""
         growing = self.growing
         assert growing is not None
         position = self.size_bytes
         size = LOG_OVERHEAD_BYTES + header.length
+        last_offset = header.base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
@@ -207,7 +207,7 @@ class Segment:
             growing.bytes_since_entry = size
         else:
             growing.bytes_since_entry += size
-        self._remember(last_offset - header.last_offset_delta, position)
+        self._remember(header.base_offset, position)
         self.size_bytes = position + size
 
     def seal(self, config: LogConfig) -> None:

@@ -254,8 +254,10 @@ class _Produce:
 
 def _is_long(request: ProduceRequest) -> bool:
     """Whether going through all of its partitions could hold other clients up."""
-    topics = request.topics
-    return len(topics) > _MANY or any(len(topic.partitions) > _MANY for topic in topics)
+    count = len(request.topics)
+    for topic in request.topics:
+        count += len(topic.partitions)
+    return count > _MANY
 
 
 def _check_format(records: memoryview | None, version: int) -> memoryview | None:

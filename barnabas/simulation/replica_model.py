@@ -76,7 +76,18 @@ class ModelOffice:
 class ReplicaModel(DataPlane):
     """See the module. `committed` is every record that was ever below the high watermark of a leader."""
 
-    __slots__ = ("committed", "czxid", "ids", "most_epochs", "office", "partition", "registered", "state", "victim")
+    __slots__ = (
+        "committed",
+        "ids",
+        "most_epochs",
+        "office",
+        "partition",
+        "registered",
+        "state",
+        "victim",
+        "written_at",
+        "zxid",
+    )
 
     def __init__(
         self,
@@ -96,11 +107,9 @@ class ReplicaModel(DataPlane):
         )
         self.most_epochs = most_epochs
         self.victim = victim
-        self.czxid = 0
+        self.zxid = self.written_at = 0
         self.registered: dict[BrokerId, RegisteredBroker] = {}
-        self.partition = Partition(Assignment(self.ids), phase=PartitionPhase.NEW)
-        self.state = ClusterState(_TERM, topics={_AT.topic: Topic(0, {_AT.partition: self.partition})})
-        self.office = cast("Office", ModelOffice(self.state))
+        self._take_office(Partition(Assignment(self.ids), phase=PartitionPhase.NEW))
         self.committed: list[int] = []
         for broker in self.ids:
             self.register(broker, 0)
@@ -108,6 +117,11 @@ class ReplicaModel(DataPlane):
         for broker in self.ids:
             self.learn(broker, 0)
             self.hear(broker, 0)
+
+    def _take_office(self, partition: Partition) -> None:
+        self.partition = partition
+        self.state = ClusterState(_TERM, topics={_AT.topic: Topic(0, {_AT.partition: partition})})
+        self.office = cast("Office", ModelOffice(self.state))
 
     @property
     def leadership(self) -> Leadership:
@@ -167,6 +181,18 @@ class ReplicaModel(DataPlane):
                 for broker in added:
                     self._command(broker)
 
+    def take_over(self, _a: int, _b: int) -> None:
+        """Another controller comes, which knows what it reads in ZooKeeper."""
+        read = StateRead(self.leadership, self.partition.version, mzxid=self.written_at)
+        self._take_office(Partition(self.partition.assignment, phase=PartitionPhase.NEW))
+        for broker, registered in self.registered.items():
+            self.state.apply_broker(broker, registered)
+        self.state.apply_state(_AT, read)
+        self.state.apply_absences(_AT, mzxid=read.mzxid)
+        if not self._settle():
+            for broker in self.state.brokers:
+                self._command(broker)
+
     def _settle(self) -> bool:
         """Elect by the rule for brokers that came or went, and say whether that changed anything."""
         self.state.apply_absences(_AT)
@@ -182,7 +208,7 @@ class ReplicaModel(DataPlane):
         present, replica = self.leadership, self.replicas[a]
         if present.leader >= 0 or replica.id not in self.state.brokers or not self._was_welcomed(replica):
             return
-        if elections.returning(self.ids, present, self.state.brokers):
+        if elections.returning(self.partition.assignment.replicas, present, self.state.brokers):
             told = self.state.inquests.setdefault(_AT, {})
             told[replica.id] = LogEnd(LeaderEpoch(replica.epochs.latest_epoch), len(replica.log))
             self._settle()
@@ -193,16 +219,21 @@ class ReplicaModel(DataPlane):
             return
         staying = [broker for broker in self.state.brokers if broker != self.leadership.leader]
         elected = elections.elect_for_shutdown(
-            self.ids, self.leadership, live=self.state.brokers, staying=staying, epoch=_CONTROLLER_EPOCH
+            self.partition.assignment.replicas,
+            self.leadership,
+            live=self.state.brokers,
+            staying=staying,
+            epoch=_CONTROLLER_EPOCH,
         )
         if elected is not None:
             self._write(elected)
 
-    def prefer(self, _a: int, _b: int) -> None:
-        """The first replica is to lead; the one that led stays in sync."""
-        first, present = self.ids[0], self.leadership
+    def prefer(self, a: int, _b: int) -> None:
+        """A replica becomes the first of the assignment and is to lead; the one that led stays in sync."""
+        first, present = self.ids[a], self.leadership
         if first in present.isr and first in self.state.brokers and present.leader_epoch < self.most_epochs:
-            elected = elections.elect_preferred(self.ids, present, _CONTROLLER_EPOCH)
+            self.partition.assignment = Assignment((first, *(broker for broker in self.ids if broker != first)))
+            elected = elections.elect_preferred(self.partition.assignment.replicas, present, _CONTROLLER_EPOCH)
             if elected is not None and present.leader >= 0:
                 self._write(elected)
 
@@ -212,6 +243,8 @@ class ReplicaModel(DataPlane):
             self._command(broker)
 
     def _apply(self, leadership: Leadership) -> None:
+        self.zxid += 1
+        self.written_at = self.zxid
         self.state.apply_state(_AT, StateRead(leadership, self.partition.version + 1))
         self.is_dirty = True
 
@@ -363,8 +396,8 @@ class ReplicaModel(DataPlane):
         """A broker without a session makes a new one."""
         replica = self.replicas[a]
         if replica.is_alive and replica.id not in self.registered:
-            self.czxid += 1
-            replica.broker_epoch = BrokerEpoch(self.czxid)
+            self.zxid += 1
+            replica.broker_epoch = BrokerEpoch(self.zxid)
             self.registered[replica.id] = RegisteredBroker(_ADDRESS, replica.broker_epoch, replica.is_intact)
 
     # Invariants.

@@ -4,7 +4,7 @@ Uniform walks miss the rarer of the known bugs: what they need is many of one ac
 enough to walk the same way again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -27,6 +27,7 @@ WEIGHTS: Final = {
     "move": (0, 0, 1, 2),
     "prefer": (0, 0, 1, 2),
     "tell": (1, 2, 4),
+    "take_over": (0, 0, 1),
     "check_lag": (0, 1, 2, 4),
     "tick": (0, 1, 2),
     "sync": (0, 0, 1),
@@ -49,42 +50,36 @@ class Found:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One action of a walk."""
-
-    action: str
-    a: int
-    b: int
-
-
-def plan(seed: int, *, steps: int = STEPS) -> tuple[ReplicaModel, Iterator[Step]]:
-    """The model of a seed and the actions that it draws."""
+def walk(seed: int, *, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> Found | None:
+    """Act until the steps are done or an invariant does not hold; `trace` gets a line for each action."""
     random = Random(seed)
     model = ReplicaModel(
         min_in_sync=random.choice((1, 2, 2)),
         holds_below_min_isr=random.random() < 0.8,
+        victim=random.randrange(3),
     )
-    actions = [name for name, weights in WEIGHTS.items() for _ in range(random.choice(weights))]
-    return model, _draw(random, actions, len(model.ids), steps)
-
-
-def _draw(random: Random, actions: list[str], brokers: int, steps: int) -> Iterator[Step]:
-    draw = random.random
-    for _ in range(steps):
-        yield Step(actions[int(draw() * len(actions))], int(draw() * brokers), int(draw() * _MOST_B))
-
-
-def walk(seed: int, *, steps: int = STEPS) -> Found | None:
-    """Act until the steps are done or an invariant does not hold."""
-    random = Random(seed)
-    model = ReplicaModel(min_in_sync=random.choice((1, 2, 2)), holds_below_min_isr=random.random() < 0.8)
     actions = [getattr(model, name) for name, weights in WEIGHTS.items() for _ in range(random.choice(weights))]
     draw, count, brokers, check = random.random, len(actions), len(model.ids), model.check
     for step in range(steps):
+        action, a, b = actions[int(draw() * count)], int(draw() * brokers), int(draw() * _MOST_B)
         try:
-            actions[int(draw() * count)](int(draw() * brokers), int(draw() * _MOST_B))
+            action(a, b)
             check()
         except Violation as violation:
             return Found(seed, step, str(violation))
+        finally:
+            if trace is not None:
+                trace(f"{step} {action.__name__} {a} {b}: {describe(model)}")
     return None
+
+
+def describe(model: ReplicaModel) -> str:
+    """Where the model stands, in one line: what ZooKeeper says, then each replica."""
+    present, brokers = model.leadership, {broker: each.epoch for broker, each in model.state.brokers.items()}
+    parts = [f"leader {present.leader} epoch {present.leader_epoch} isr {present.isr}; known {brokers}"]
+    for each in model.replicas:
+        role = "leads" if each.leadership is not None else f"follows {each.leader_id}"
+        life = "" if each.is_alive else " dead"
+        entries = [tuple(entry) for entry in each.epochs.entries]
+        parts.append(f"{each.id}{life} {role} in {each.leader_epoch}, hw {each.high_watermark}, {each.log} {entries}")
+    return "; ".join(parts)

@@ -36,6 +36,7 @@ from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
+from broker.metric_replicas import replica_families
 from broker.metric_sources import log_families, traffic_families
 from broker.metrics import BrokerMetrics
 from broker.metrics_server import MetricsServer
@@ -402,6 +403,7 @@ class _Start:
     async def _serve_metrics(self, services: Services, network: Network) -> MetricsServer | None:
         services.metrics.add_source(lambda: traffic_families(network.traffic))
         services.metrics.add_source(lambda: log_families(services))
+        services.metrics.add_source(lambda: replica_families(services, services.replicas.isr_changes))
         port = self._config.metrics_port
         if port is None:
             return None

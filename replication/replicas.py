@@ -62,6 +62,7 @@ class Replicas:
 
     def __init__(self, ports: ReplicationPorts, fetchers: Fetching) -> None:
         self._ports = ports
+        self.isr_changes = ports.isr_changes
         self._fetchers = fetchers
         self.broker_id = ports.broker_id
         self.log_directories = ports.log_directories

@@ -1,6 +1,7 @@
 """What every load client is told on its command line, and how it is told to end: its standard input closes."""
 
 import argparse
+import os
 import select
 import sys
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def parse(arguments: list[str] | None = None) -> Task:
 
 def is_told_to_end() -> bool:
     """Whether standard input was closed."""
-    return bool(select.select([sys.stdin], [], [], 0)[0]) and not sys.stdin.buffer.read1(1)
+    return bool(select.select([sys.stdin], [], [], 0)[0]) and not os.read(sys.stdin.fileno(), 1)
 
 
 class Pace:

@@ -47,8 +47,11 @@ def take(
             if error.fatal() or error.code() in {error.OFFSET_OUT_OF_RANGE, error._AUTO_OFFSET_RESET, error._BAD_MSG}:
                 history.failed(f"{record.topic()}-{record.partition()}: {error.str()}")
             continue
-        where = TopicPartition(record.topic(), record.partition())
-        given[where].append((record.offset(), record.value() or b""))
+        topic, partition, offset = record.topic(), record.partition(), record.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        given[TopicPartition(topic, partition)].append((offset, record.value() or b""))
     for where, records in given.items():
         history.read(where, records, since, final=final)
     return {where: records[-1][0] + 1 for where, records in given.items()}

@@ -154,8 +154,8 @@ class _Reader:
             assert key not in self._open, "sent twice"
             self._open[key] = self._history.produce(client, where, value.encode(), int(time_us))
         elif kind == "k":
-            time_us, partition, sequence, *offset = rest.split()
-            self._closed(partition, sequence).ok(int(offset[0]) if offset else None, int(time_us))
+            time_us, partition, sequence, *place = rest.split()
+            self._closed(partition, sequence).ok(int(place[0]) if place else None, int(time_us))
         elif kind in {"u", "f"}:
             time_us, partition, sequence, error = rest.split(" ", 3)
             operation = self._closed(partition, sequence)

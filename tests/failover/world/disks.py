@@ -124,9 +124,9 @@ class Ext4Image:
                 (group / "cgroup.procs").write_text(str(pid))
             yield
         finally:
-            for pid in (group / "cgroup.procs").read_text().split():
+            for left in (group / "cgroup.procs").read_text().split():
                 with contextlib.suppress(ProcessLookupError):
-                    (_BLKIO / "cgroup.procs").write_text(pid)
+                    (_BLKIO / "cgroup.procs").write_text(left)
             group.rmdir()
 
 

@@ -71,8 +71,10 @@ class Isolate(BrokerFault):
 
     def _others(self, scene: Scene) -> list[tuple[Host, tuple[int, ...]]]:
         world = scene.world
-        brokers = [(one.host, one.ports) for one in world.brokers.values() if one is not self.broker]
-        zookeepers = [
+        brokers: list[tuple[Host, tuple[int, ...]]] = []
+        brokers += [(one.host, one.ports) for one in world.brokers.values() if one is not self.broker]
+        zookeepers: list[tuple[Host, tuple[int, ...]]] = []
+        zookeepers += [
             (host, (world.zookeepers.members[server_id].port,)) for server_id, host in world.zookeepers.hosts.items()
         ]
         if self.cut_from is From.BROKERS:

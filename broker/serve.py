@@ -8,9 +8,9 @@ meta.properties, candidate for controller, and only then requests.
 import contextlib
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.clock import Clock
@@ -47,6 +47,7 @@ from broker.topic_configs import TopicConfigs, resolve_topic
 from controller.control_plane import ControlListener, ControlPlane
 from controller.driver import Controller
 from controller.office import Settings
+from replication.log_moves import LogMoves
 from replication.ports import ReplicationPorts
 from replication.replicas import Replicas
 from zk_schema import paths
@@ -165,6 +166,7 @@ class _Start:
         self._replicas: Replicas | None = None
         self._log_directories_made: LogDirectories | None = None
         self._report_directory_failure: Callable[[], object] | None = None
+        self._chores: list[Callable[[], object]] = []
 
     async def run(self) -> Broker:
         ports, config = self._ports, self._config
@@ -187,15 +189,7 @@ class _Start:
         control_plane = ports.open_control_plane(config, ports.supervisor)
         self._undo.push_async_callback(control_plane.close)
         metadata = MetadataView()
-        channel = AlterPartitionChannel(
-            broker_id,
-            broker_epoch=lambda: membership.broker_epoch,
-            metadata=metadata,
-            control_plane=control_plane,
-            clock=ports.clock,
-            spawn=ports.supervisor.spawn,
-        )
-        self._undo.callback(channel.stop)
+        channel = self._isr_channel(broker_id, membership, metadata, control_plane)
         self._replicas = self._make_replicas(broker_id, metadata, log_directories, channel, network)
         services = self._services(cluster_id, zk, metadata, self._replicas, control_plane)
         self._undo.push_async_callback(services.replicas.close)
@@ -213,12 +207,9 @@ class _Start:
             report_directory_failure(zk, broker_id), name="report of a failed log directory"
         )
         log_directories.write_meta_properties(broker_id, cluster_id)
-        maintenance = ports.supervisor.spawn(log_directories.run_maintenance(), name="log maintenance")
-        self._undo.callback(maintenance.cancel)
-        doubt = ports.supervisor.spawn(boot.run(), name="doubt about the ends of logs")
-        self._undo.callback(doubt.cancel)
-        lag_checks = ports.supervisor.spawn(services.replicas.check_lags(), name="in-sync sets")
-        self._undo.callback(lag_checks.cancel)
+        self._begin_chore(log_directories.run_maintenance(), "log maintenance")
+        self._begin_chore(boot.run(), "doubt about the ends of logs")
+        self._begin_chore(services.replicas.check_lags(), "in-sync sets")
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
@@ -242,8 +233,29 @@ class _Start:
                 zk=zk,
             ),
             metrics_server=metrics_server,
-            chores=(maintenance.cancel, doubt.cancel, lag_checks.cancel, channel.stop),
+            chores=tuple(self._chores),
         )
+
+    def _begin_chore(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run something for as long as the broker does."""
+        task = self._ports.supervisor.spawn(work, name=name)
+        self._undo.callback(task.cancel)
+        self._chores.append(task.cancel)
+
+    def _isr_channel(
+        self, broker_id: BrokerId, membership: Membership, metadata: MetadataView, control_plane: ControlPlane
+    ) -> AlterPartitionChannel:
+        channel = AlterPartitionChannel(
+            broker_id,
+            broker_epoch=lambda: membership.broker_epoch,
+            metadata=metadata,
+            control_plane=control_plane,
+            clock=self._ports.clock,
+            spawn=self._ports.supervisor.spawn,
+        )
+        self._undo.callback(channel.stop)
+        self._chores.append(channel.stop)
+        return channel
 
     async def _hear_of_the_cluster(self, services: Services) -> None:
         """Serve nobody before a controller has spoken: librdkafka, once told of no brokers at all, asks no more."""
@@ -377,7 +389,8 @@ class _Start:
             holds_below_min_isr=config.last_replica_defence,
         )
         fetchers = make_fetchers(config, broker_id, metadata=metadata, network=network, clock=clock, spawn=spawn)
-        return Replicas(replication, fetchers)
+        moves = LogMoves(replication, self._ports.offload, at_once=config.replica_moves_at_once)
+        return Replicas(replication, fetchers, moves)
 
     async def _serve_control(
         self, services: Services, membership: Membership, control_plane: ControlPlane

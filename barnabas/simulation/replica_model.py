@@ -380,6 +380,7 @@ class ReplicaModel(DataPlane):
         if not replica.is_alive:
             replica.is_alive = True
             replica.incarnation += 1
+            replica.first_request = replica.requests + 1
             replica.broker_epoch = NO_EPOCH
             replica.seen_brokers = {}
             replica.leader_id, replica.leader_epoch = NO_LEADER, LeaderEpoch(-1)

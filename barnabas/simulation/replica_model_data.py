@@ -31,6 +31,7 @@ class Replica:
         "checkpointed_high_watermark",
         "commands",
         "epochs",
+        "first_request",
         "followed",
         "had",
         "has_lost",
@@ -43,6 +44,7 @@ class Replica:
         "leader_id",
         "leadership",
         "log",
+        "requests",
         "seen_brokers",
         "synced",
     )
@@ -68,6 +70,8 @@ class Replica:
         self.leader_epoch = LeaderEpoch(-1)
         self.leadership: LeaderState | None = None
         self.followed: FollowedPartition | None = None
+        self.requests = self.first_request = 0
+        """How many it sent as a follower; an answer counts if it is to the last, as on one connection."""
         self.commands: tuple[tuple[BrokerEpoch, Leadership, int], ...] = ()
         self.seen_brokers: dict[BrokerId, BrokerEpoch] = {}
 
@@ -133,7 +137,7 @@ class DataPlane:
         self._put((ALTER, replica.id, replica.incarnation, replica.broker_epoch, proposal))
 
     def _on_fetch(self, message: Message) -> Message | None:
-        _, to, sender, incarnation, leader_epoch, offset = message
+        _, to, sender, request, leader_epoch, offset = message
         replica = self.replicas[to]
         leadership = replica.leadership
         if leadership is None or leader.fence(leader_epoch, own_epoch=replica.leader_epoch) is not ErrorCode.NONE:
@@ -141,7 +145,7 @@ class DataPlane:
         end = len(replica.log)
         if offset > end:
             return None
-        answer = (DATA, sender, incarnation, leader_epoch, offset, tuple(replica.log[offset:]), replica.high_watermark)
+        answer = (DATA, sender, request, leader_epoch, offset, tuple(replica.log[offset:]), replica.high_watermark)
         counted = leadership.on_follower_fetch(
             sender,
             leader_epoch=leader_epoch,
@@ -161,14 +165,14 @@ class DataPlane:
         return answer
 
     def _on_ask(self, message: Message) -> Message | None:
-        _, to, sender, incarnation, leader_epoch, epoch = message
+        _, to, sender, request, leader_epoch, epoch = message
         replica = self.replicas[to]
         if replica.leadership is None:
             return None
         if leader.fence(leader_epoch, own_epoch=replica.leader_epoch) is not ErrorCode.NONE:
             return None
         end = replica.epochs.end_offset_for(epoch, log_end_offset=len(replica.log))
-        return (TOLD, sender, incarnation, leader_epoch, end)
+        return (TOLD, sender, request, leader_epoch, end)
 
     # Follower.
 
@@ -188,7 +192,8 @@ class DataPlane:
         followed = replica.followed
         if followed is None or not replica.is_alive:
             return None
-        head = (replica.leader_id, replica.id, replica.incarnation, followed.leader_epoch)
+        replica.requests += 1
+        head = (replica.leader_id, replica.id, replica.requests, followed.leader_epoch)
         if followed.phase is Phase.FETCHING:
             return (FETCH, *head, len(replica.log))
         epoch = follower.epoch_to_ask(replica.epochs)
@@ -201,7 +206,7 @@ class DataPlane:
     def _is_current(self, message: Message, phase: Phase) -> FollowedPartition | None:
         replica = self.replicas[message[1]]
         followed = replica.followed
-        if followed is None or replica.incarnation != message[2] or not replica.is_alive:
+        if followed is None or replica.requests != message[2] or not replica.is_alive:
             return None
         return followed if followed.leader_epoch == message[3] and followed.phase is phase else None
 
@@ -251,7 +256,7 @@ class DataPlane:
 
     def _serve(self, request: Message) -> Message | None:
         """The leader's answer. What a process sent that has ended is not read any more; a dead one reads nothing."""
-        if self.replicas[request[2]].incarnation != request[3] or not self.replicas[request[1]].is_alive:
+        if self.replicas[request[2]].first_request > request[3] or not self.replicas[request[1]].is_alive:
             return None
         return self._on_fetch(request) if request[0] == FETCH else self._on_ask(request)
 

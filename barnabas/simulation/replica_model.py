@@ -369,7 +369,7 @@ class ReplicaModel(DataPlane):
         if replica.is_alive and self.min_in_sync > 1:
             self.crash(replica.id, b)
             replica.is_intact = False
-            replica.had = list(replica.log)
+            replica.had.append(list(replica.log))
             end = replica.synced + b % (len(replica.log) - replica.synced + 1)
             replica.has_lost |= end < len(replica.log)
             del replica.log[end:]
@@ -438,7 +438,7 @@ class ReplicaModel(DataPlane):
         told = replica.log[:high_watermark]
         if told[: len(committed)] != committed:
             raise Violation(f"WeakIsr: leader {replica.id} has {replica.log}, committed were {committed}")
-        holders = sum(told in (other.log[:high_watermark], other.had[:high_watermark]) for other in self.replicas)
+        holders = sum(any(log[:high_watermark] == told for log in (other.log, *other.had)) for other in self.replicas)
         if holders < self.min_in_sync:
             raise Violation(f"ValidHighWatermark: {high_watermark} on {replica.id} stands on {holders} replicas")
         self.committed = told

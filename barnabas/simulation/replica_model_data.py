@@ -64,8 +64,8 @@ class Replica:
         """Whether the end of the log is not in doubt (`broker.boot_state`)."""
         self.has_lost = False
         """Whether committed records may be gone, and nobody has seen to it yet."""
-        self.had: list[int] = []
-        """The log before power was cut: a leader may count on what it was told then."""
+        self.had: list[list[int]] = []
+        """The log before each power cut: a leader may count on what it was told then."""
         self.leader_id = NO_LEADER
         self.leader_epoch = LeaderEpoch(-1)
         self.leadership: LeaderState | None = None

@@ -38,6 +38,7 @@ _INSIDE: Final = "BARNABAS_CLAIM_WORLD"
 _STALL: Final = "stall"
 _STALL_SECONDS: Final = 20.0
 _MOST_TIMES: Final = 2.0
+PARTITIONS: Final = 12
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
 
 
@@ -59,12 +60,18 @@ CLAIMS: Final[Mapping[str, Claim]] = {
     "kills": Claim(
         50,
         6500,
-        lambda number, drawn: Kill(Role.LEADER, at_once=number % 5 == 4),
+        lambda number, drawn: Kill(Role.LEADER, partition=drawn.randrange(PARTITIONS), at_once=number % 5 == 4),
         SESSION_TIMEOUT_MS + 2000,
         least_rate=5000,
         least_acknowledged=2_000_000,
     ),
-    "terminates": Claim(10, 5500, lambda number, drawn: Terminate(Role.LEADER), 1000, least_rate=5000),
+    "terminates": Claim(
+        10,
+        5500,
+        lambda number, drawn: Terminate(Role.LEADER, partition=drawn.randrange(PARTITIONS)),
+        1000,
+        least_rate=5000,
+    ),
     "power": Claim(
         20,
         5500,
@@ -103,7 +110,9 @@ def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
     report = Report(name, seed)
     plan = WorldPlan(directory, isolated=True, disk=claim.disk, disk_bytes=2 << 30, settings=claim.settings)
     with World(plan) as world:
-        drill = Drill(world, [LoadPlan(Kind.CONFLUENT, claim.rate, topic="claims")], reads_along=name != "kills")
+        drill = Drill(
+            world, [LoadPlan(Kind.CONFLUENT, claim.rate, PARTITIONS, topic="claims")], reads_along=name != "kills"
+        )
         try:
             drill.start()
             for number in range(count or claim.count):

@@ -25,7 +25,7 @@ class DidNotHeal(AssertionError):
 
 
 class Role(StrEnum):
-    """Whom a fault is for. The leader is that of the first partition of the topic, the follower one of its others."""
+    """Whom a fault is for: the leader of a partition of the first topic, another of its replicas, the controller."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -40,17 +40,17 @@ class Scene:
     topics: tuple[str, ...]
     watch: Callable[[float], None]
 
-    def cast(self, role: Role) -> BrokerNode:
-        """Who has the role now."""
+    def cast(self, role: Role, partition: int = 0) -> BrokerNode:
+        """Who has the role now, as far as it is one of that partition."""
         view = self.world.view
         controller = view.controller()
         if role is Role.CONTROLLER:
             assert controller is not None
             return self.world.brokers[controller]
-        first = view.partitions(self.topics)[TopicPartition(self.topics[0], 0)]
+        led = view.partitions(self.topics)[TopicPartition(self.topics[0], partition)]
         if role is Role.LEADER:
-            return self.world.brokers[first.leader]
-        others = [broker_id for broker_id in self.world.brokers if broker_id != first.leader]
+            return self.world.brokers[led.leader]
+        others = [broker_id for broker_id in self.world.brokers if broker_id != led.leader]
         # A follower that is the controller as well would be two faults in one.
         return self.world.brokers[min(others, key=lambda broker_id: (broker_id == controller, broker_id))]
 
@@ -103,13 +103,14 @@ class Fault(ABC):
 
 
 class BrokerFault(Fault):
-    """A fault of the one broker that has a role."""
+    """A fault of the one broker that has a role, of a partition where it is one of a partition."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, *, partition: int = 0) -> None:
         self.role = role
+        self.partition = partition
 
     def aim(self, scene: Scene) -> list[BrokerNode]:
-        self.target = scene.cast(self.role)
+        self.target = scene.cast(self.role, self.partition)
         return [self.target]
 
     @functools.cached_property

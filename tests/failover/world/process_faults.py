@@ -10,8 +10,8 @@ from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault
 class Kill(BrokerFault):
     """SIGKILL; started again when others have taken over, `down_seconds` later at the earliest, or `at_once`."""
 
-    def __init__(self, role: Role, *, down_seconds: float = 0.0, at_once: bool = False) -> None:
-        super().__init__(role)
+    def __init__(self, role: Role, *, partition: int = 0, down_seconds: float = 0.0, at_once: bool = False) -> None:
+        super().__init__(role, partition=partition)
         self.hold_seconds = down_seconds
         self.fails_over = not at_once
 

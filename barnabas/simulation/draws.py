@@ -9,6 +9,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from barnabas.simulation.errands import KINDS as ERRANDS
+from barnabas.simulation.errands import ON_SCRATCH
 from barnabas.simulation.faults import KINDS
 from barnabas.simulation.load import LoadSettings
 from barnabas.simulation.wires import WireWeather
@@ -36,6 +38,8 @@ class Draws:
     mean_gap_s: float
     mean_length_s: float
     max_at_once: int
+    errands: tuple[str, ...]
+    errand_gap_s: float
     drift: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -92,6 +96,8 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         mean_gap_s=chance.choice([2.0, 4.0, 7.0]),
         mean_length_s=chance.choice([1.5, 4.0, 8.0]),
         max_at_once=chance.choice([1, 2, 2, 3]),
+        errands=_errands(chance),
+        errand_gap_s=chance.choice([2.0, 5.0]),
         drift={number: chance.uniform(-0.05, 0.05) for number in range(1, brokers + 1) if chance.random() < 0.3},
     )
 
@@ -115,6 +121,14 @@ def _weights(chance: random.Random) -> dict[str, float]:
     return weights
 
 
+def _errands(chance: random.Random) -> tuple[str, ...]:
+    """None in a third of the seeds; in the others what each of them is for, with what it needs."""
+    if chance.random() < 0.33:
+        return ()
+    chosen = [kind for kind in ERRANDS if chance.random() < 0.5]
+    return (*chosen, "create topic", "write") if any(kind in ON_SCRATCH for kind in chosen) else tuple(chosen)
+
+
 def describe(draws: Draws) -> Mapping[str, object]:
     """The choices in a line for a report."""
     return {
@@ -124,4 +138,5 @@ def describe(draws: Draws) -> Mapping[str, object]:
         "partitions": draws.partitions * draws.topics,
         "sync": draws.syncs_each_append,
         "kinds": sorted(draws.weights),
+        "errands": draws.errands,
     }

@@ -102,7 +102,14 @@ class ClientProcess:
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run in this process."""
         context = self.life.context.copy()
-        return self.stage.loop.create_task(work, name=self.name, context=context)
+        task = self.stage.loop.create_task(work, name=self.name, context=context)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ClientError | TimeoutError):
+            self.stage.on_violation(f"{self.name} failed: {error!r}")
 
     def now(self) -> int:
         return int(self.stage.loop.now_s * 1_000_000)

@@ -188,6 +188,12 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
         self._put_timer(self.now_s + delay_s, handle)
         return handle
 
+    def let_go_of_done_tasks(self) -> None:
+        """Forget tasks that are done, so that an exception that nobody took is told."""
+        for life in self.lives:
+            if not life.is_dead:
+                life.tasks = [task for task in life.tasks if not task.done()]
+
     def note(self, data: bytes | bytearray | memoryview) -> None:
         """Take data that went through a port into the digest."""
         self.digest = (self.digest * 31 + crc32(data)) & _DIGEST_MASK

@@ -17,6 +17,7 @@ from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.draws import Draws, draw
+from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
 from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.history_check import check
@@ -94,6 +95,7 @@ class Trial:
             if await self._converge():
                 await self._read_all()
         watching.cancel()
+        self._loop.let_go_of_done_tasks()
         for anomaly in check(world.history):
             world.violate(str(anomaly))
 
@@ -131,6 +133,9 @@ class Trial:
         clients += [ReaderProcess(stage, world.client_name(), self._partitions) for _ in range(draws.readers)]
         for client in clients:
             client.start(client.run())
+        if draws.errands:
+            errands = Errands(world, world.client_name(), mean_gap_s=draws.errand_gap_s, kinds=draws.errands)
+            errands.start(errands.run())
         damage = Damage(
             world,
             may_lose_all=draws.syncs_each_append,

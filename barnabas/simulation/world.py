@@ -25,6 +25,7 @@ from barnabas.simulation.loop import Life, SimulationLoop
 from barnabas.simulation.machine import LISTENER_PORT, Machine, Surroundings
 from barnabas.simulation.wires import Wires
 from broker.serve import StartFailed
+from zk_schema import paths
 from zk_schema.memory import MemoryZooKeeper
 
 log = logging.getLogger(__name__)
@@ -425,6 +426,8 @@ class World:
             if assignment is None or state is None or state.leader == -1:
                 return f"{at} has no leader: {state}"
             replicas = assignment.partitions[at.partition]
+            if assignment.adding_replicas.get(at.partition) or assignment.removing_replicas.get(at.partition):
+                return f"{at}: its replicas still move: {assignment}"
             if set(state.isr) != set(replicas):
                 return f"{at}: ISR {state.isr} of {replicas}, leader {state.leader} epoch {state.leader_epoch}"
             leader = held.get((state.leader, at))
@@ -436,6 +439,19 @@ class World:
                 if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
                     told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
                     return f"{at}: broker {replica} is at {told}, the leader at {end}"
+        return self._left_of_deleted_topics()
+
+    def _left_of_deleted_topics(self) -> str:
+        """What is there of a topic that was deleted."""
+        tree = self.zookeeper.tree
+        if waiting := tree.children(paths.DELETE_TOPICS):
+            return f"still to be deleted: {waiting}"
+        topics = tree.children(paths.BROKER_TOPICS) or []
+        for machine, partition in self.invariants.replicas():
+            at = partition.topic_partition
+            assignment = self.invariants.assignment(at.topic) if at.topic in topics else None
+            if assignment is None or machine.broker_id not in assignment.partitions.get(at.partition, ()):
+                return f"{at}: broker {machine.broker_id} still has a replica"
         return ""
 
 

@@ -48,7 +48,7 @@ def test_a_wait_that_nothing_can_end_is_an_error():
 
 def test_events_without_time_are_an_error_at_last():
     async def main(loop):
-        while True:
+        while True:  # noqa: ASYNC110 - that is the point
             await asyncio.sleep(0)
 
     with pytest.raises(TimeStandsStill):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.simulation.mutants import replication
+from tests.simulation.mutants import cluster, replication
 from tests.simulation.mutants.mutant import Mutant, mutant
 
 _COUNTS: Final = ("replication.leader", "LeaderState.counts", replication.every_fetch_counts)
@@ -50,3 +50,25 @@ MODEL: Final[Mapping[int, Mutant]] = {
     ),
 }
 """Those that the small model finds."""
+
+CLUSTER: Final[Mapping[int, Mutant]] = {
+    **{number: MODEL[number] for number in (1, 3, 4, 5, 7, 8, 9, 19)},
+    21: mutant(
+        "a leader that is none any more changes the in-sync set",
+        ("controller.isr_changes", "decide_isr", cluster.obey_any_leader),
+    ),
+    22: mutant(
+        "a leader whose version is old is never told the present one",
+        ("controller.isr_changes", "decide_isr", cluster.never_tell_the_version),
+    ),
+    27: mutant(
+        "a controller that was replaced is obeyed, by ZooKeeper and by brokers",
+        ("controller.office", "Office.fenced", cluster.write_without_fence),
+        ("controller.fencing", "decide_fence", cluster.obey_any_controller),
+    ),
+    32: mutant(
+        "brokers are told of partitions before they know each other",
+        ("controller.outbox", "Outbox.greet", cluster.lead_before_metadata),
+    ),
+}
+"""Those that drawn seeds of whole brokers find."""

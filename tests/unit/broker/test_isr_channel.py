@@ -249,15 +249,22 @@ async def test_a_lost_attempt_is_told_of_until_its_time_is_over() -> None:
     proposal = world.propose(T0, ME, OTHER)
     await asyncio.sleep(1)
     world.propose(T0, again=proposal)
-    await asyncio.sleep(1)
-    world.propose(T0, ME)
-    await asyncio.sleep(1)
-    world.propose(T0, again=proposal)
     await asyncio.sleep(TIMEOUT_MS / 1000)
     world.propose(T0, again=proposal)
     await asyncio.sleep(1)
-    assert len(world.plane.calls) == 6
-    assert [answer.may_still_apply for _, answer in world.heard] == [True, True, False, False, False]
+    assert len(world.plane.calls) == 4
+    assert [answer.may_still_apply for _, answer in world.heard] == [True, True, False]
+
+
+@virtual_time
+async def test_a_lost_attempt_says_nothing_of_another_proposal() -> None:
+    world = World()
+    world.plane.answers = [ControllerUnreachable("gone"), *[refuse(ErrorCode.INELIGIBLE_REPLICA)] * 2]
+    world.propose(T0, ME, OTHER)
+    await asyncio.sleep(1)
+    world.propose(T0, ME)
+    await asyncio.sleep(1)
+    assert [answer.may_still_apply for _, answer in world.heard] == [True, False]
 
 
 @virtual_time

@@ -54,6 +54,9 @@ class BrokerConfig:
     controlled_shutdown_max_retries: int
     controlled_shutdown_retry_backoff_ms: int
     unclean_leader_election_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_per_broker_percentage: int
+    leader_imbalance_check_interval_seconds: int
     metrics_port: int | None
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
@@ -82,6 +85,7 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int
     fetch_max_bytes: int
     num_replica_fetchers: int
+    replica_moves_at_once: int
     replica_fetch_min_bytes: int
     replica_fetch_max_bytes: int
     replica_fetch_response_max_bytes: int
@@ -201,6 +205,9 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_nam
         controlled_shutdown_max_retries=read.number("controlled.shutdown.max.retries"),
         controlled_shutdown_retry_backoff_ms=read.number("controlled.shutdown.retry.backoff.ms"),
         unclean_leader_election_enable=read.flag("unclean.leader.election.enable"),
+        auto_leader_rebalance_enable=read.flag("auto.leader.rebalance.enable"),
+        leader_imbalance_per_broker_percentage=read.number("leader.imbalance.per.broker.percentage"),
+        leader_imbalance_check_interval_seconds=read.number("leader.imbalance.check.interval.seconds"),
         metrics_port=None if metrics_port < 0 else metrics_port,
         socket_send_buffer_bytes=read.number("socket.send.buffer.bytes"),
         socket_receive_buffer_bytes=read.number("socket.receive.buffer.bytes"),
@@ -226,6 +233,7 @@ def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_nam
         transaction_max_timeout_ms=read.number("transaction.max.timeout.ms"),
         max_incremental_fetch_session_cache_slots=read.number("max.incremental.fetch.session.cache.slots"),
         fetch_max_bytes=read.number("fetch.max.bytes"),
+        replica_moves_at_once=read.number_or("num.replica.alter.log.dirs.threads", len(_directories(read))),
         num_replica_fetchers=read.number("num.replica.fetchers"),
         replica_fetch_min_bytes=read.number("replica.fetch.min.bytes"),
         replica_fetch_max_bytes=read.number("replica.fetch.max.bytes"),
@@ -319,6 +327,8 @@ def _check_together(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> 
             raise ConfigError("replica.fetch.wait.max.ms", str(wait_ms), f"at most {name}, {bound_ms}")
     if config.num_replica_fetchers < 1:
         raise ConfigError("num.replica.fetchers", str(config.num_replica_fetchers), "1 or more")
+    if config.replica_moves_at_once < 1:
+        raise ConfigError("num.replica.alter.log.dirs.threads", str(config.replica_moves_at_once), "1 or more")
     if config.zookeeper_session_timeout_ms < 1:
         raise ConfigError("zookeeper.session.timeout.ms", str(config.zookeeper_session_timeout_ms), "1 or more")
 

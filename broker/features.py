@@ -1,10 +1,11 @@
 """The finalized features of the cluster, as /feature tells them: what every feature-aware client asks for (KIP-584).
 
 The controller keeps the znode; every broker watches it. The epoch is the znode's version, -1 while it is not known. No
-feature can be finalized yet, so what stands there was written by another tool, and is passed on as it is.
+feature can be finalized yet, so what stands there was written by another version, and is passed on as it is.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -32,6 +33,7 @@ class FinalizedFeatures:
         self._zk = zk
         self._supervisor = supervisor
         self._changed = asyncio.Event()
+        self._was_read = asyncio.Event()
         self._unlisten: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -40,6 +42,14 @@ class FinalizedFeatures:
         self._unlisten = self._zk.listen(self._on_event)
         await self._read()
         self._task = self._supervisor.spawn(self._follow(), name="finalized features")
+
+    async def wait_for(self, epoch: int, *, timeout_ms: int) -> bool:
+        """Wait until what is known here is at least of this epoch; False when the time is up first."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
+                while self.epoch < epoch:
+                    await self._was_read.wait()
+        return self.epoch >= epoch
 
     def stop(self) -> None:
         if self._unlisten is not None:
@@ -73,3 +83,6 @@ class FinalizedFeatures:
             return
         self.epoch = znode.stat.version
         self.features = read.features if read.status is FeatureStatus.ENABLED else _NOTHING
+        # Who waits looks at the epoch; the next to wait, waits for the next reading.
+        self._was_read.set()
+        self._was_read = asyncio.Event()

@@ -346,6 +346,9 @@ class _Start:
                 delete_topic_enable=config.delete_topic_enable,
                 unclean_leader_election_enable=config.unclean_leader_election_enable,
                 last_replica_defence=config.last_replica_defence,
+                auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+                leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
+                leader_imbalance_check_interval_ms=1000 * config.leader_imbalance_check_interval_seconds,
             ),
         )
         return Services(

@@ -14,7 +14,19 @@ from barnabas.runtime.clock import Clock
 from controller.state import Term
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
-from zk_schema.ops import Check, Create, Delete, NodeExists, OutcomeUnknown, Set, VersionMoved, WriteRefused, Written
+from zk_schema.ops import (
+    Check,
+    Create,
+    Delete,
+    NodeExists,
+    Op,
+    OutcomeUnknown,
+    Set,
+    VersionMoved,
+    WriteRefused,
+    Written,
+    Znode,
+)
 from zk_schema.payloads import ControllerEpochText, ControllerRegistration, FeatureStatus, FeatureZnode
 from zk_schema.port import ZooKeeper
 
@@ -75,15 +87,23 @@ class Campaign:
         return term
 
     async def keep_features(self, term: Term) -> None:
-        """Make /feature if the cluster has none: every feature that this version knows (there is none) is on (KIP-584).
+        """Make /feature if the cluster has none, and switch it on where an older controller left it off (KIP-584).
+
+        Switched on, it has the features that this version finalizes by itself, of which there are none.
 
         Raises:
             SessionLost: the term is over.
         """
-        znode = FeatureZnode(FeatureStatus.ENABLED).encode()
-        while await self._zk.exists(paths.FEATURE) is None:
+        data = FeatureZnode(FeatureStatus.ENABLED).encode()
+        while True:
+            znode = await self._zk.get(paths.FEATURE)
+            if znode is not None and not _is_off(znode):
+                return
+            operation: Op = Create(paths.FEATURE, data)
+            if znode is not None:
+                operation = Set(paths.FEATURE, data, znode.stat.version)
             try:
-                await self._zk.write(Check(paths.CONTROLLER_EPOCH, term.epoch_version), Create(paths.FEATURE, znode))
+                await self._zk.write(Check(paths.CONTROLLER_EPOCH, term.epoch_version), operation)
             except OutcomeUnknown:
                 continue
             except WriteRefused as error:
@@ -121,3 +141,11 @@ class Campaign:
         epoch, version = await self._read_epoch()
         holder = await self.look()
         return holder is not None and holder.is_us and (epoch, version) == (term.epoch, term.epoch_version)
+
+
+def _is_off(znode: Znode) -> bool:
+    try:
+        return FeatureZnode.decode(znode.data).status is FeatureStatus.DISABLED
+    except InvalidPayload as error:
+        log.error("%s is left alone: %s", paths.FEATURE, error)
+        return False

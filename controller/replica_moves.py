@@ -40,7 +40,7 @@ Replicas = tuple[BrokerId, ...]
 
 _REASON: Final = "reassignment"
 _ABSENT: Final = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
-_AT_REST: Final = Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+_AT_REST: Final = Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned.")
 _LOSES: Final = Outcome(
     ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Only replicas that would be removed are in sync: records would be lost."
 )

@@ -108,7 +108,12 @@ REPLICATION_KEYS: Final = (
         "Waiting deletions of records between two sweeps of them.",
     ),
     ConfigKey(
-        "auto.leader.rebalance.enable", BOOLEAN, True, HIGH, "Whether leaders go back to the preferred replicas."
+        "auto.leader.rebalance.enable",
+        BOOLEAN,
+        True,
+        HIGH,
+        "Whether leaders go back to the preferred replicas.",
+        acts=True,
     ),
     ConfigKey(
         "leader.imbalance.per.broker.percentage",
@@ -116,9 +121,15 @@ REPLICATION_KEYS: Final = (
         10,
         HIGH,
         "Share of a broker's preferred partitions led elsewhere from which leaders go back.",
+        acts=True,
     ),
     ConfigKey(
-        "leader.imbalance.check.interval.seconds", LONG, 300, HIGH, "How often the balance of leaders is looked at."
+        "leader.imbalance.check.interval.seconds",
+        LONG,
+        300,
+        HIGH,
+        "How often the balance of leaders is looked at.",
+        acts=True,
     ),
     ConfigKey(
         "unclean.leader.election.enable",

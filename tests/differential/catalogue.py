@@ -28,9 +28,14 @@ GROUPS = (
     "delete_records",
     "create_partitions",
     "describe_log_dirs",
+    "alter_replica_log_dirs",
     "describe_configs",
     "init_producer_id",
     "offset_for_leader_epoch",
+    "elect_leaders",
+    "reassignments",
+    "update_features",
+    "describe_cluster",
     "old_clients",
 )
 

@@ -1,4 +1,4 @@
-"""Every client-facing message of Kafka 2.7, one module per API, and the table of them.
+"""Every client-facing message of Kafka 2.7 and DescribeCluster of later ones, one module per API, and the table of them.
 
 A module declares an API's request, its response and the structs that they nest, named as Kafka's own schemas name
 them, and joins them as `API`. Fields hold what travels: an error code is an int here, and means what `ErrorCode` says.
@@ -31,6 +31,7 @@ from barnabas.protocol.messages import (
     delete_topics,
     describe_acls,
     describe_client_quotas,
+    describe_cluster,
     describe_configs,
     describe_delegation_token,
     describe_groups,
@@ -128,6 +129,7 @@ APIS: Final[Mapping[ApiKey, Api]] = MappingProxyType(
             alter_user_scram_credentials,
             alter_partition,
             update_features,
+            describe_cluster,
         )
     }
 )

@@ -307,7 +307,7 @@ class Wires:
             OSError: somebody has it.
         """
         if (host, port) in self.bound:
-            raise OSError(errno.EADDRINUSE, "Address already in use")
+            raise OSError(errno.EADDRINUSE, f"Address already in use: {host}:{port}")
         bound = self.bound[host, port] = Bound(life)
         return bound
 

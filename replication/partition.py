@@ -131,9 +131,8 @@ class Partition(Replica):
 
     def go_offline(self) -> None:
         """The log's directory has failed: nothing is served from it any more."""
-        self.is_offline = True
         self._waits.fail_all(ErrorCode.KAFKA_STORAGE_ERROR)
-        self._notify()
+        super().go_offline()
 
     def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Refuse unless this replica leads, and in the epoch that the peer believes in, if it names one (KIP-320)."""
@@ -203,6 +202,9 @@ class Partition(Replica):
         if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.recovery_point < end:
             return wait_for(self._waits.durable, end)
         return None
+
+    def _after_exchange(self) -> None:
+        self._advance()
 
     # Durability.
 

@@ -11,7 +11,7 @@ The leader's side, and the change of roles, is `replication.partition`.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
@@ -122,8 +122,8 @@ class Replica:
             PartitionRefused: FENCED_LEADER_EPOCH when this replica follows nobody in that epoch any more.
             AppendRejected: the bytes are not what belongs there; UnexpectedOffset when they begin elsewhere.
         """
-        log_ = self.log
         async with self._writing:
+            log_ = self.log
             self._require_following(leader_epoch)
             prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
             if self.directory.writes_inline:
@@ -135,7 +135,9 @@ class Replica:
             try:
                 await self.directory.flush(log_, end)
             except LogOffline as error:
-                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                # A log that took its place meanwhile is durable.
+                if log_ is self.log:
+                    raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return end
 
     def apply_leader_progress(self, *, leader_epoch: LeaderEpoch, high_watermark: int, log_start_offset: int) -> None:
@@ -179,6 +181,30 @@ class Replica:
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._notify()
+
+    async def exchange_log(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
+        """Go on with another log of the same records; nothing is written while `exchange` makes it.
+
+        Raises:
+            PartitionRefused: KAFKA_STORAGE_ERROR, the log's directory is offline.
+        """
+        async with self._writing:
+            if self.is_offline:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
+            await _to_the_end(self._exchange(exchange))
+
+    async def _exchange(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
+        self.log, self.directory = await exchange()
+        self._after_exchange()
+        self._notify()
+
+    def _after_exchange(self) -> None:
+        """The log is another, and durable."""
+
+    def go_offline(self) -> None:
+        """The log's directory has failed: nothing is served from it any more."""
+        self.is_offline = True
+        self._notify()
 
     def _require_following(self, leader_epoch: LeaderEpoch) -> None:
         if self.is_offline:

@@ -20,6 +20,7 @@ from barnabas.protocol.ids import (
 )
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
+from replication.log_moves import LogMoves
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
 from replication.replica import Replica
@@ -60,8 +61,9 @@ class Fetching(Protocol):
 class Replicas:
     """Partition by topic and number."""
 
-    def __init__(self, ports: ReplicationPorts, fetchers: Fetching) -> None:
+    def __init__(self, ports: ReplicationPorts, fetchers: Fetching, moves: LogMoves) -> None:
         self._ports = ports
+        self._moves = moves
         self.isr_changes = ports.isr_changes
         self._fetchers = fetchers
         self.broker_id = ports.broker_id
@@ -116,11 +118,16 @@ class Replicas:
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
             if assignment.leader_id != NO_LEADER and not partition.is_offline:
                 self._fetchers.follow(partition)
+        self._moves.resume(partition)
         return ErrorCode.NONE
 
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
         self._fetchers.stop_idle()
+
+    def move(self, topic_partition: TopicPartition, path: str, *, is_known: bool) -> ErrorCode:
+        """Have a replica moved to another log directory; the answer is the one of AlterReplicaLogDirs."""
+        return self._moves.order(topic_partition, self._partitions.get(topic_partition), path, is_known=is_known)
 
     def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
@@ -143,6 +150,7 @@ class Replicas:
                 return ErrorCode.FENCED_LEADER_EPOCH
             del self._partitions[topic_partition]
             self._fetchers.unfollow(topic_partition)
+            self._moves.interrupt(topic_partition)
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
         if delete:
             try:
@@ -165,6 +173,7 @@ class Replicas:
     async def close(self) -> None:
         """Fetch and serve no more. Returns when no append is under way, so that the logs can be closed."""
         await self._fetchers.stop()
+        await self._moves.stop()
         for partition in self.partitions():
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
 

@@ -298,6 +298,11 @@ class Log:
         self._begin_truncation()
         truncate_fully(self, offset)
 
+    @property
+    def truncations(self) -> int:
+        """A number that changes with each cut: who copies the log must look again."""
+        return self._truncations
+
     def lower_recovery_point(self, offset: int) -> None:
         """Let recovery look at everything that a cut at `offset` will touch. Raises OSError or CorruptSegment."""
         self.recovery_point = min(self.recovery_point, cut_offset(self, offset))

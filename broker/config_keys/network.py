@@ -122,7 +122,14 @@ GENERAL_KEYS: Final = (
     ),
     ConfigKey("num.network.threads", INT, 3, HIGH, "Socket threads of each listener.", at_least(1), dynamic=True),
     ConfigKey("num.io.threads", INT, 8, HIGH, "Threads that work on requests.", at_least(1), dynamic=True),
-    ConfigKey("num.replica.alter.log.dirs.threads", INT, None, HIGH, "Threads that move replicas between directories."),
+    ConfigKey(
+        "num.replica.alter.log.dirs.threads",
+        INT,
+        None,
+        HIGH,
+        "How many replicas are moved between directories at a time.",
+        acts=True,
+    ),
     ConfigKey("background.threads", INT, 10, HIGH, "Threads for work in the background.", at_least(1), dynamic=True),
     ConfigKey(
         "queued.max.requests", INT, 500, HIGH, "Requests that may queue before sockets are read no more.", at_least(1)

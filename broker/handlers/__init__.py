@@ -3,19 +3,25 @@
 from typing import Final
 
 from broker.handlers import (
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
+    describe_cluster,
     describe_configs,
     describe_log_dirs,
+    elect_leaders,
     fetch,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
+    update_features,
 )
 from broker.registry import Handler
 
@@ -32,5 +38,11 @@ ALL: Final[tuple[Handler, ...]] = (
     offset_for_leader_epoch.API,
     describe_configs.API,
     describe_log_dirs.API,
+    alter_replica_log_dirs.API,
     create_partitions.API,
+    elect_leaders.API,
+    alter_partition_reassignments.API,
+    list_partition_reassignments.API,
+    update_features.API,
+    describe_cluster.API,
 )

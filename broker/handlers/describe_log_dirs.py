@@ -64,6 +64,12 @@ def _topics(
             lag = _lag(context, at, member.log_end_offset)
             topic.partitions.append(DescribeLogDirsPartition(at.partition, member.size_bytes, lag))
         yield
+    for at, future in list(directory.futures.items()):
+        topic = topics.setdefault(at.topic, DescribeLogDirsTopic(at.topic))
+        if wanted is None or at in wanted:
+            lag = _lag_of_future(context, at, future.log_end_offset)
+            topic.partitions.append(DescribeLogDirsPartition(at.partition, future.size_bytes, lag, is_future_key=True))
+        yield
     return list(topics.values())
 
 
@@ -72,6 +78,13 @@ def _lag(context: RequestContext, at: TopicPartition, log_end_offset: int) -> in
     if partition is None or partition.is_offline:
         return _NOT_SERVED
     return max(partition.log.high_watermark - log_end_offset, 0)
+
+
+def _lag_of_future(context: RequestContext, at: TopicPartition, log_end_offset: int) -> int:
+    partition = context.broker.replicas.partition(at)
+    if partition is None or partition.is_offline:
+        return _NOT_SERVED
+    return partition.log.log_end_offset - log_end_offset
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=2)

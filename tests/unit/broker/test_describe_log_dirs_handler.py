@@ -2,13 +2,18 @@
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from barnabas.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from broker.handlers import describe_log_dirs
-from tests.support.virtual_time import virtual_time
+from broker.handlers import alter_replica_log_dirs, describe_log_dirs
+from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker, answer_of
 from tests.unit.replication.replica_world import ME, OTHER, append_now
 from tests.unit.storage.logs import batch
@@ -76,3 +81,21 @@ async def test_a_follower_is_listed_too() -> None:
     broker = await two_directories()
     await broker.world.assign(1, leader=OTHER, at=TopicPartition("t", 0), replicas=(OTHER, ME))
     assert replicas(await described(broker, {"t": [0]}))["/logs0"] == {0: (ONE, 0)}
+
+
+@virtual_time
+async def test_a_replica_on_its_way_is_listed_where_it_goes_with_what_it_lacks() -> None:
+    broker = await two_directories()
+    broker.world.offload.hold("move")
+    at = TopicPartition("t", 0)
+    wanted = AlterReplicaLogDir("/logs1", [AlterReplicaLogDirTopic("t", [0])])
+    answer = await answer_of(alter_replica_log_dirs.handle(AlterReplicaLogDirsRequest([wanted]), broker.context(1)))
+    assert [(each.partition_index, each.error_code) for each in answer.results[0].partitions] == [(0, ErrorCode.NONE)]
+    await turns()
+    _, there = (await described(broker, {"t": [0]})).results
+    ((future,),) = [topic.partitions for topic in there.topics]
+    assert (future.partition_index, future.partition_size, future.offset_lag, future.is_future_key) == (0, 0, 1, True)
+    broker.world.offload.release("move")
+    await turns(50)
+    assert replicas(await described(broker, {"t": [0]})) == {"/logs0": {}, "/logs1": {0: (ONE, 0)}}
+    assert broker.world.partition(at).directory.path == "/logs1"

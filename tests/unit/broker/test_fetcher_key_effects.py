@@ -15,10 +15,11 @@ from barnabas.runtime.tasks import Supervisor
 from broker.config_keys.key import ConfigError
 from broker.fetching import fetcher_settings, peer_options
 from broker.system_ports import open_network
-from tests.support.virtual_time import virtual_time
+from replication.log_moves import LogMoves
+from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.small_broker import make_config
 from tests.unit.replication.following import Following, open_following
-from tests.unit.replication.replica_world import ME
+from tests.unit.replication.replica_world import ME, ReplicaWorld, append_now
 from tests.unit.runtime.test_socket_network import Sink
 
 FEW = [TopicPartition("t", number) for number in range(6)]
@@ -125,3 +126,23 @@ async def test_the_connection_to_a_leader_has_the_buffer_that_was_told(network: 
         assert made._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
     assert sizes["20000"] == 40_000
     assert sizes[None] != 40_000
+
+
+@virtual_time
+async def test_as_many_replicas_move_at_a_time_as_told() -> None:
+    for given, expected in (({}, 3), ({"num.replica.alter.log.dirs.threads": "1"}, 1)):
+        config = make_config({"log.dirs": "/logs0,/logs1,/logs2"} | given)
+        world = await ReplicaWorld(directories=3).open()
+        moves = LogMoves(world.ports, world.offload, at_once=config.replica_moves_at_once)
+        world.offload.hold("move")
+        for at in FEW:
+            append_now(await world.lead(at=at))
+        for number, at in enumerate(FEW):
+            destination = f"/logs{(number + 1) % 3}"
+            assert moves.order(at, world.partition(at), destination, is_known=True) is ErrorCode.NONE
+        await turns(50)
+        assert moves.at_work == expected
+        world.offload.release("move")
+        await moves.stop()
+    with pytest.raises(ConfigError, match=r"num\.replica\.alter\.log\.dirs\.threads"):
+        make_config({"num.replica.alter.log.dirs.threads": "0"})

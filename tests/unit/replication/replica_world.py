@@ -13,6 +13,7 @@ from barnabas.storage.append import AppendInfo
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log_config import LogConfig
+from replication.log_moves import LogMoves
 from replication.partition import Partition, PartitionRefused
 from replication.ports import ReplicationPorts
 from replication.replica import Replica
@@ -94,7 +95,8 @@ class ReplicaWorld:
             broker_epoch_of=self.live.get,
         )
         self.fetched = NoFetching()
-        self.replicas = Replicas(self.ports, self.fetched)
+        self.moves = LogMoves(self.ports, self.offload, at_once=2)
+        self.replicas = Replicas(self.ports, self.fetched, self.moves)
 
     def _on_failure(self, path: str, error: OSError) -> None:
         self.replicas.on_directory_failure(path)

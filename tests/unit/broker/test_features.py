@@ -89,3 +89,25 @@ async def test_a_controller_makes_the_znode_once_and_only_while_it_is_in_office(
     assert znode is not None
     assert FeatureZnode.decode(znode.data) == FeatureZnode(FeatureStatus.ENABLED)
     assert znode.stat.version == 0
+
+
+async def test_who_waits_for_an_epoch_goes_on_when_it_is_read_or_its_time_is_over(side: Side) -> None:
+    await side.zk.write(Create(paths.FEATURE, FeatureZnode(FeatureStatus.ENABLED).encode()))
+    await side.features.start()
+    waiting = asyncio.create_task(side.features.wait_for(2, timeout_ms=60_000))
+    for version in range(2):
+        assert not waiting.done()
+        await side.write(FeatureZnode(FeatureStatus.ENABLED, KNOWN), version)
+        await side.until_epoch(version + 1)
+    assert await waiting
+    assert not await side.features.wait_for(3, timeout_ms=0)
+
+
+async def test_the_controller_switches_features_on_that_an_older_one_left_off(side: Side) -> None:
+    await side.zk.write(Create(paths.CONTROLLER_EPOCH, b"1"))
+    await side.zk.write(Create(paths.FEATURE, FeatureZnode(FeatureStatus.DISABLED, KNOWN).encode()))
+    term = Term(BrokerId(1), ControllerEpoch(1), 0)
+    await Campaign(BrokerId(1), side.zk, ManualClock()).keep_features(term)
+    znode = await side.zk.get(paths.FEATURE)
+    assert znode is not None
+    assert FeatureZnode.decode(znode.data) == FeatureZnode(FeatureStatus.ENABLED)

@@ -23,6 +23,7 @@ from zk_schema.memory import MemoryZooKeeper
 from zk_schema.payloads import ControllerEpochText, PartitionState, TopicAssignment
 
 _LOG_SUFFIX: Final = ".log"
+_CONTROLLER_GRACE_S: Final = 10.0
 
 
 class BatchPlace(NamedTuple):
@@ -71,6 +72,8 @@ class Invariants:
         self._newest_epoch: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
         self._controller_epoch = 0
+        self._caught_up: dict[tuple[int, int, TopicPartition], None] = {}
+        self._too_early: dict[tuple[int, int, TopicPartition], float] = {}
         self._scanned: dict[tuple[str, str], _ScannedFile] = {}
 
     def replicas(self) -> Iterator[tuple[Machine, Partition]]:
@@ -144,6 +147,39 @@ class Invariants:
                     self._report(f"{topic}-{number}: ISR {state.isr} of the assignment {replicas}")
                 if state.leader != -1 and state.leader not in state.isr:
                     self._report(f"{topic}-{number}: leader {state.leader} is not in the ISR {state.isr}")
+
+    def look_at_returned_replicas(self, now_s: float) -> None:
+        """A replica whose process started anew is in no ISR with others before it has caught up.
+
+        The controller needs its time to learn of the new process; a state written long after that is not excused.
+        """
+        high_watermarks = {
+            partition.topic_partition: partition.log.high_watermark
+            for machine, partition in self.replicas()
+            if self._is_true_leader(machine, partition)
+        }
+        early: dict[tuple[int, int, TopicPartition], float] = {}
+        for machine, partition in self.replicas():
+            at = partition.topic_partition
+            key = (machine.broker_id, machine.incarnation, at)
+            if key in self._caught_up or at not in high_watermarks:
+                continue
+            if partition.log.log_end_offset >= high_watermarks[at]:
+                self._caught_up[key] = None
+            elif self._is_told_in_sync(machine, at):
+                early[key] = self._too_early.get(key, now_s)
+                if now_s - early[key] > _CONTROLLER_GRACE_S:
+                    self._report(f"{at}: {machine.host} came back, has not caught up, and is in sync with others")
+        self._too_early = early
+
+    def _is_told_in_sync(self, machine: Machine, at: TopicPartition) -> bool:
+        """Whether the ISR was written since the broker registered, and has it beside others."""
+        znode = self._zookeeper.tree.get(paths.partition_state(at.topic, at.partition))
+        registration = self._zookeeper.tree.get(paths.broker(machine.broker_id))
+        if znode is None or registration is None or znode.stat.mzxid <= registration.stat.czxid:
+            return False
+        isr = PartitionState.decode(znode.data).isr
+        return machine.broker_id in isr and len(isr) > 1
 
     # Logs.
 

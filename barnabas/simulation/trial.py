@@ -203,6 +203,7 @@ class Trial:
             invariants.look()
             if not turn % _COMPARE_EVERY:
                 invariants.look_at_znodes()
+                invariants.look_at_returned_replicas(self._loop.now_s)
                 invariants.compare_logs()
 
     def finish(self) -> Tally:

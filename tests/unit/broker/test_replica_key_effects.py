@@ -71,7 +71,7 @@ def fetch_as(broker: Broker, replica_id: int, offset: int, *, rack: str = "") ->
 
 
 async def test_a_follower_that_lags_for_so_long_is_left_out(host: BrokerHost) -> None:
-    broker = await host.start(replica_lag_time_max_ms="20")
+    broker = await host.start(replica_lag_time_max_ms="20", replica_fetch_wait_max_ms="10")
     partition = await lead(broker)
     partition.try_append(batch(b"a"), acks=1)
     leadership = partition.leadership
@@ -111,7 +111,7 @@ async def test_records_are_committed_below_min_isr_only_without_the_defence(
 async def test_a_consumer_is_told_of_a_replica_in_its_rack(
     host: BrokerHost, keys: dict[str, str], rack: str, preferred: int
 ) -> None:
-    broker = await host.start(broker_rack="near", **keys)
+    broker = await host.start(broker_rack="near", controlled_shutdown_enable="false", **keys)
     partition = await lead(broker)
     brokers = (
         LiveBroker(ME, (Endpoint(LISTENER, "h", 1),), "near"),

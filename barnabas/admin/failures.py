@@ -1,7 +1,7 @@
 """How the command ends: its exit statuses, and what it says when something failed.
 
-0 ok, 1 failed, 2 usage, 3 not found, 5 timed out, 130 interrupted. An error goes to standard error as one line, a hint
-of what to do about it as another.
+0 ok, 1 failed, 2 usage, 3 not found, 4 unhealthy, 5 timed out, 130 interrupted. An error goes to standard error as one
+line, a hint of what to do about it as another.
 """
 
 import os
@@ -13,6 +13,7 @@ OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 NOT_FOUND: Final = 3
+UNHEALTHY: Final = 4
 TIMED_OUT: Final = 5
 INTERRUPTED: Final = 130
 

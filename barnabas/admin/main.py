@@ -32,6 +32,9 @@ COMMANDS: Final = {
     "status": Entry("barnabas.admin.local", "status", "Show what of the cluster on this machine runs."),
     "broker": Entry("barnabas.admin.broker", "broker", "Run one broker in the foreground."),
     "topics": Entry("barnabas.admin.topics", "topics", "List, describe, create, delete and extend topics."),
+    "cluster": Entry("barnabas.admin.cluster", "cluster", "Show brokers and controller, and whether all is well."),
+    "reassign": Entry("barnabas.admin.reassign", "reassign", "Move replicas to other brokers."),
+    "elect-leaders": Entry("barnabas.admin.elect_leaders", "elect_leaders", "Let the preferred replicas lead."),
     "produce": Entry("barnabas.admin.produce", "produce", "Write records to a topic, from files or standard input."),
     "consume": Entry("barnabas.admin.consume", "consume", "Read records of topics to standard output."),
     "dump-log": Entry("barnabas.admin.dump_log", "dump_log", "Show what stands in the files of a log directory."),
@@ -73,7 +76,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
-Exit status: 0 ok, 1 failed, 2 usage, 3 not found, 5 timed out.""",
+Exit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 unhealthy, 5 timed out.""",
 )
 @click.version_option(package_name="barnabas", message="%(prog)s %(version)s")
 def cli() -> None:

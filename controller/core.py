@@ -37,7 +37,7 @@ from controller.events import (
     TopicZnodeRead,
 )
 from controller.inquiries import on_asked
-from controller.office import LeaveOffice, Office, Procedure, Settings, batches
+from controller.office import BATCH_PARTITIONS, LeaveOffice, Office, Procedure, Settings
 from controller.partitions import check_state, settle
 from controller.state import ClusterState, StateRead, Term, TopicRead
 from controller.topic_znodes import acceptable, on_names, on_znode
@@ -166,17 +166,21 @@ def _on_timer(office: Office, event: TimerFired) -> Procedure[None]:
 def _load(
     office: Office, topics: Mapping[str, TopicRead], states: Mapping[TopicPartition, StateRead]
 ) -> Procedure[None]:
-    for names in batches(topics):
-        reports: list[Action] = []
-        for name in names:
-            accepted, found = acceptable(name, topics[name])
-            reports += found
-            for at in office.state.apply_topic(name, accepted):
-                if at in states:
-                    check_state(office, at, states[at])
-                    office.state.apply_state(at, states[at])
-                    office.state.apply_absences(at, mzxid=states[at].mzxid)
-        yield reports
+    reports: list[Action] = []
+    loaded = 0
+    for name, read in topics.items():
+        accepted, found = acceptable(name, read)
+        reports += found
+        for at in office.state.apply_topic(name, accepted):
+            loaded += 1
+            if at in states:
+                check_state(office, at, states[at])
+                office.state.apply_state(at, states[at])
+                office.state.apply_absences(at, mzxid=states[at].mzxid)
+        if loaded >= BATCH_PARTITIONS:
+            yield reports
+            reports, loaded = [], 0
+    yield reports
 
 
 def catch_up(office: Office, read: ClusterRead) -> Procedure[None]:

@@ -1,0 +1,28 @@
+"""What the controller costs as a function of brokers and partitions; `bench.controller_scale` has the full size."""
+
+import asyncio
+from math import ceil
+
+import pytest
+
+from bench.controller_scale import run
+from controller.office import BATCH_PARTITIONS
+
+
+@pytest.mark.parametrize(("brokers", "partitions"), [(30, 3_000), (5, 2_000)])
+def test_a_broker_that_goes_costs_what_it_held_and_not_what_the_cluster_holds(brokers: int, partitions: int) -> None:
+    takeover, gone, came, shut = asyncio.run(run(brokers, partitions, encodes=False))
+    held = gone.partitions
+    assert held == pytest.approx(3 * partitions / brokers, rel=0.1)
+    # One write for each partition; a batch is told to every broker in a LeaderAndIsr and an UpdateMetadata.
+    assert gone.writes == held
+    assert gone.reads == brokers
+    assert gone.messages <= min(2 * brokers * ceil(held / BATCH_PARTITIONS), 1.1 * held)
+    assert gone.entries <= held * (brokers + 1)
+    assert came.writes == 0
+    assert came.messages <= 2 * ceil(held / BATCH_PARTITIONS) * (brokers + 1) + ceil(partitions / BATCH_PARTITIONS)
+    assert shut.writes == shut.partitions
+    assert shut.reads == 0
+    # Reading what stands there, and nothing written where nothing changed.
+    assert takeover.reads <= partitions + ceil(partitions / 1_000) + brokers + 15
+    assert takeover.writes <= 5

@@ -298,7 +298,7 @@ async def break_zookeeper_connection(storm: Storm) -> None:
     number = chance.choice(list(world.machines))
     machine = world.machines[number]
     await world.until(
-        lambda: machine.session is not None and machine.session.writes_under_way > 0, timeout_s=10, step_s=0.0007
+        lambda: machine.session is not None and machine.session.writes_under_way > 0, timeout_s=6, step_s=0.002
     )
     world.lose_zookeeper_connection(number, apply_under_way=chance.random() < 0.5)
 

@@ -88,7 +88,8 @@ class Invariants:
     def look(self) -> None:
         """Leaders, high watermarks, epochs."""
         for machine, partition in self.replicas():
-            if partition.leader_id == machine.broker_id:
+            # A topic of the same name that was made anew begins with epoch 0 again.
+            if partition.leader_id == machine.broker_id and partition.topic_partition in self.watched:
                 self._look_at_leader(machine, partition)
             log = partition.log
             if log.high_watermark > log.log_end_offset:

@@ -195,7 +195,7 @@ class ProducerProcess(ClientProcess):
         """Send until it is acknowledged or given up, and close the operations; whether it was acknowledged."""
         stage = self.stage
         deadline_s = stage.loop.now_s + stage.settings.give_up_s
-        in_doubt = False
+        in_doubt, pause_s = False, 0.1
         while True:
             stage.count.requests += 1
             try:
@@ -212,7 +212,8 @@ class ProducerProcess(ClientProcess):
                     for each in operations:
                         each.fail(str(error), self.now()) if not in_doubt else each.unknown(str(error), self.now())
                     return False
-                await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+                await asyncio.sleep(pause_s * self.chance.uniform(0.5, 1.5))
+                pause_s = min(pause_s * 2, 1.0)
             else:
                 now = self.now()
                 for number, each in enumerate(operations):
@@ -271,7 +272,7 @@ class ReaderProcess(ClientProcess):
                 await self.poll(topic_partition, wait_ms=self.stage.settings.poll_wait_ms)
             except ClientError:
                 self.cluster.forget(topic_partition.topic)
-                await asyncio.sleep(self.chance.uniform(0.1, 0.5))
+                await asyncio.sleep(self.chance.uniform(0.3, 1.0))
             await asyncio.sleep(self.chance.uniform(0, self.stage.settings.think_s / 2))
 
     async def read_all(self) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
@@ -172,7 +173,7 @@ class Scale:
         registration = BrokerRegistration((endpoint,), 0, control_endpoint=f"host-{number}:1")
         await self.tool.write(Create(paths.broker(number), registration.encode()))
 
-    async def measure(self, what: str, partitions: int, event: "asyncio.Future[object]") -> Cost:
+    async def measure(self, what: str, partitions: int, event: Awaitable[object]) -> Cost:
         """Let something happen and wait until the controller has done all that follows."""
         self.messages.clear()
         self.entries, reads, writes = 0, self.session.reads, self.session.writes

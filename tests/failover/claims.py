@@ -15,6 +15,7 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -196,9 +197,13 @@ def _inside(arguments: argparse.Namespace) -> int:
     """Plays one claim; this is the first process of its world."""
     (name,) = arguments.claims
     print(f"\n{name}\n{_HEAD}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="barnabas-claim-", ignore_cleanup_errors=True) as directory:
-        report = play(name, count=arguments.count, seed=arguments.seed, directory=Path(directory))
+    directory = Path(tempfile.mkdtemp(prefix=f"barnabas-claim-{name}-"))
+    report = play(name, count=arguments.count, seed=arguments.seed, directory=directory)
     print(summary(report))
+    if report.broken:
+        print(f"what it left is in {directory}")
+    else:
+        shutil.rmtree(directory)
     if arguments.json:
         arguments.json.write_text(json.dumps(dataclasses.asdict(report), indent=1))
     return int(bool(report.broken))

@@ -1,11 +1,12 @@
 """Load by aiokafka: an idempotent producer with acks=all."""
 
 import asyncio
+import contextlib
 import sys
 import time
 
 import aiokafka
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from barnabas.protocol.ids import TopicPartition
 from tests.failover.load.arguments import Pace, Task, is_told_to_end, parse
@@ -21,7 +22,7 @@ async def deliver(
 ) -> asyncio.Task[None]:
     """Put one record into the producer, in order, and write down how it ends later."""
     sequence, value = history.sends(where, size_bytes=size_bytes)
-    answer = await producer.send(where.topic, value, partition=where.partition)
+    answer = await _taken(producer, where, value)
 
     async def end() -> None:
         try:
@@ -32,6 +33,15 @@ async def deliver(
             history.acknowledged(where.partition, sequence, sent.offset)
 
     return asyncio.create_task(end())
+
+
+async def _taken(
+    producer: aiokafka.AIOKafkaProducer, where: TopicPartition, value: bytes
+) -> asyncio.Future[aiokafka.structs.RecordMetadata]:
+    """Put the value into the producer's buffer, which takes none while a partition without a leader has filled it."""
+    while True:
+        with contextlib.suppress(KafkaTimeoutError):
+            return await producer.send(where.topic, value, partition=where.partition)
 
 
 async def run(task: Task, history: HistoryFile) -> None:

@@ -40,7 +40,9 @@ class Load:
                 "socket.connection.setup.timeout.ms": 2_000,
                 "topic.metadata.refresh.fast.interval.ms": 50,
                 "error_cb": self._on_error,
-                "log_level": 0,
+                # What it says of its producer id and epoch goes into the client's output.
+                "debug": "eos",
+                "log_level": 7,
             }
         )
 

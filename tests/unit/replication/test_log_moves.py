@@ -162,6 +162,54 @@ async def test_a_log_that_begins_again_meanwhile_does_there_too() -> None:
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (100, 101)
 
 
+async def following(offsets: range, value: bytes = b"value") -> tuple[ReplicaWorld, Partition]:
+    world = await ReplicaWorld(directories=2).open()
+    await world.assign(5, leader=OTHER, replicas=(OTHER, ME), config=SMALL)
+    partition = world.partition()
+    await partition.restart_at(offsets.start, leader_epoch=partition.leader_epoch)
+    await take(partition, offsets, value, epoch=0)
+    world.offload.hold("move")
+    order(world)
+    await turns(20)
+    return world, partition
+
+
+async def take(partition: Partition, offsets: range, value: bytes, *, epoch: int) -> None:
+    for offset in offsets:
+        record = batch(value, base_offset=offset, leader_epoch=epoch)
+        await partition.append_as_follower(record, leader_epoch=partition.leader_epoch)
+
+
+@virtual_time
+async def test_a_piece_that_is_cut_while_it_is_read_is_not_taken() -> None:
+    world, partition = await following(range(60))
+    await partition.truncate_to(30, leader_epoch=partition.leader_epoch)
+    await take(partition, range(30, 50), b"of another length", epoch=4)
+    expected = content(partition.log)
+    world.offload.release("move")
+    await until_moved(world)
+    assert lies_in(world, THERE)
+    assert content(partition.log) == expected
+
+
+@virtual_time
+async def test_a_log_that_begins_again_lower_has_its_beginning_there_too() -> None:
+    world, partition = await following(range(50, 60), b"v" * 60_000)
+    world.offload.step("move")
+    await turns(20)
+    found = world.log_directories.futures.find(TP)
+    assert found is not None
+    assert 50 < found[1].log_end_offset < 60
+    await partition.restart_at(20, leader_epoch=partition.leader_epoch)
+    await take(partition, range(20, 70), b"new", epoch=4)
+    expected = content(partition.log)
+    world.offload.release("move")
+    await until_moved(world)
+    assert lies_in(world, THERE)
+    assert content(partition.log) == expected
+    assert partition.log.log_start_offset == 20
+
+
 @virtual_time
 async def test_what_retention_took_meanwhile_is_not_missed() -> None:
     world, partition = await world_with(100)
@@ -174,6 +222,7 @@ async def test_what_retention_took_meanwhile_is_not_missed() -> None:
     await until_moved(world)
     assert lies_in(world, THERE)
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (90, 100)
+    assert 0 < partition.log.segments.first.base_offset <= 90
 
 
 @virtual_time

@@ -2,8 +2,9 @@
 
 The broker counts as shutting down from its request until it is gone or registers anew. Each partition that another
 replica in sync can lead is led by that one from now on; from the in-sync sets of the others it goes as well, and it is
-told to stop following. What only it can lead stays: a partition without another replica with it until it is gone, and
-one whose other replicas are behind is named in the answer, so that the broker may ask again.
+told to stop following. What only it can lead stays with it until it is gone; where another live replica may yet catch
+up, the partition is named in the answer, so that the broker may ask again. (Kafka names it where all others are gone
+too: a cluster that is stopped as a whole then waits for nothing.)
 """
 
 from barnabas.protocol.error_code import ErrorCode
@@ -72,8 +73,9 @@ def _still_led(office: Office, broker: BrokerId) -> list[TopicPartition]:
     led = []
     for at in office.state.partitions_on.get(broker, ()):
         partition = office.state.partition(at)
-        if partition is None or partition.leadership is None or len(partition.assignment.replicas) == 1:
+        if partition is None or partition.leadership is None or at.topic in office.state.deletions:
             continue
-        if partition.leadership.leader == broker and at.topic not in office.state.deletions:
+        others = (each for each in partition.assignment.replicas if each != broker)
+        if partition.leadership.leader == broker and any(office.state.is_replica_eligible(at, each) for each in others):
             led.append(at)
     return led

@@ -225,9 +225,8 @@ async def _bytes_to_copy(cluster: "Cluster", moves: list[Move]) -> dict[TopicPar
     found: dict[TopicPartition, int | None] = {}
     for each in moves:
         known = [held[each.partition] for held in sizes.values() if each.partition in held]
-        found[each.partition] = max(known) * len(each.adding) if known or not each.adding else None
-        if not each.adding:
-            found[each.partition] = 0
+        size = max(known, default=None)
+        found[each.partition] = 0 if not each.adding else None if size is None else size * len(each.adding)
     return found
 
 

@@ -1,8 +1,9 @@
 """Which replicas go where, so that brokers carry alike and little moves; plans as files of Kafka's own format.
 
 A replica stays where it is while its broker may have it and carries no more than its share. What has to go elsewhere
-goes to the broker that carries least, if possible in a rack that the partition is not in yet. The preferred leader
-stays the first of the list while its broker has no more than its share of those.
+goes to the broker that carries least, if possible in a rack that the partition is not in yet. Of a partition one
+replica at most moves for the sake of balance, and none where that would cost a rack. The preferred leader stays the
+first of the list while its broker has no more than its share of those.
 """
 
 import json
@@ -48,23 +49,50 @@ def decide_plan(
     sizes = {at: replication_factor or len(replicas) for at, replicas in present.items()}
     if sizes and max(sizes.values()) > len(racks):
         raise InvalidPlan(f"{max(sizes.values())} replicas do not fit on {len(racks)} brokers")
-    share = -(-sum(sizes.values()) // max(len(racks), 1))
-    carried: Counter[int] = Counter()
-    kept: dict[TopicPartition, list[int]] = {}
-    for at, replicas in sorted(present.items()):
-        staying = [broker for broker in replicas if broker in racks and carried[broker] < share][: sizes[at]]
-        kept[at] = staying
-        carried.update(staying)
+    kept = {at: [broker for broker in replicas if broker in racks] for at, replicas in sorted(present.items())}
+    carried = Counter(broker for replicas in kept.values() for broker in replicas)
     for at, chosen in kept.items():
+        while len(chosen) > sizes[at]:
+            # The preferred leader is the last to go.
+            heaviest = max(chosen[1:], key=lambda broker: carried[broker])
+            chosen.remove(heaviest)
+            carried[heaviest] -= 1
         while len(chosen) < sizes[at]:
             broker = _lightest(chosen, carried, racks)
             chosen.append(broker)
             carried[broker] += 1
+    _level(kept, carried, racks)
     return _spread_leaders(kept, len(racks))
 
 
-def _lightest(chosen: Sequence[int], carried: Mapping[int, int], racks: Mapping[int, str | None]) -> int:
-    taken = {racks[broker] for broker in chosen}
+def _level(kept: Mapping[TopicPartition, list[int]], carried: Counter[int], racks: Mapping[int, str | None]) -> None:
+    """Take from brokers that carry more than their share, one replica of a partition at most."""
+    share = -(-carried.total() // max(len(racks), 1))
+    for chosen in kept.values():
+        heaviest = max(chosen, key=lambda broker: carried[broker], default=-1)
+        if carried[heaviest] <= share or len(chosen) == len(racks):
+            continue
+        rest = [broker for broker in chosen if broker != heaviest]
+        lightest = _lightest([*rest, heaviest], carried, racks, around=rest)
+        costs_a_rack = racks[lightest] in {racks[broker] for broker in rest} and racks[heaviest] not in {
+            None,
+            *(racks[broker] for broker in rest),
+        }
+        if carried[lightest] < share and not costs_a_rack:
+            chosen[chosen.index(heaviest)] = lightest
+            carried[heaviest] -= 1
+            carried[lightest] += 1
+
+
+def _lightest(
+    chosen: Sequence[int],
+    carried: Mapping[int, int],
+    racks: Mapping[int, str | None],
+    *,
+    around: Sequence[int] | None = None,
+) -> int:
+    """The broker beside those chosen that carries least, first of all in a rack without a replica of `around`."""
+    taken = {racks[broker] for broker in (chosen if around is None else around)}
     free = [broker for broker in sorted(racks) if broker not in chosen]
     return min(free, key=lambda broker: (racks[broker] is not None and racks[broker] in taken, carried[broker]))
 

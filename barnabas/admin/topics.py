@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.admin.failures import CommandFailed, explain, report
+from barnabas.admin.health import DEFAULT_MIN_ISR, is_unavailable, is_under_min_isr, is_under_replicated
 from barnabas.admin.options import Reach, cluster_options, complete_topics, confirm, output_option, parse_pairs
 from barnabas.admin.output import Column, Format, show_document, show_rows
 from barnabas.client.admin import EARLIEST, LATEST, Admin, ConfigSource, NewTopic, Outcomes
 from barnabas.client.errors import KafkaError
+from barnabas.client.replica_admin import ReplicaAdmin
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
@@ -31,6 +33,7 @@ _PARTITION_COLUMNS: Final = (
     Column("replicas", "REPLICAS"),
     Column("isr", "ISR"),
 )
+_FAULTY_COLUMNS: Final = (Column("topic", "TOPIC"), *_PARTITION_COLUMNS, Column("offline_replicas", "OFFLINE"))
 _OFFSET_COLUMNS: Final = (
     Column("start_offset", "START", is_number=True),
     Column("end_offset", "END", is_number=True),
@@ -57,13 +60,28 @@ def list_topics(*, reach: Reach, output: Format) -> None:
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @click.option("--offsets", is_flag=True, help="Also the first and the next offset of each partition.")
 @click.option("--all-configs", is_flag=True, help="Also the configuration keys that have their default.")
+@click.option(
+    "--under-replicated", "fault", flag_value="under-replicated", help="Partitions with replicas not in sync."
+)
+@click.option("--unavailable", "fault", flag_value="unavailable", help="Partitions without a leader.")
+@click.option("--under-min-isr", "fault", flag_value="under-min-isr", help="Partitions that refuse acks=all.")
 @output_option
 @cluster_options
-def describe(*, names: tuple[str, ...], offsets: bool, all_configs: bool, reach: Reach, output: Format) -> None:
-    """Show partitions, leaders, replicas and configuration of topics."""
+def describe(
+    *, names: tuple[str, ...], offsets: bool, all_configs: bool, fault: str | None, reach: Reach, output: Format
+) -> None:
+    """Show partitions, leaders, replicas and configuration of topics.
+
+    With a fault only the partitions that have it, of all topics where none is named.
+    """
+    if fault is not None:
+        show_rows(reach.run(lambda cluster: _faulty(cluster, names, fault)), _FAULTY_COLUMNS, output)
+        return
+    if not names:
+        raise click.UsageError("name topics, or ask for --under-replicated, --unavailable or --under-min-isr")
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         return [
@@ -166,6 +184,29 @@ def add_partitions(
         return await Admin(cluster).create_partitions({name: count}, validate_only=dry_run)
 
     _show_outcomes(reach.run(work), "could be extended" if dry_run else "extended", {}, output)
+
+
+async def _faulty(cluster: "Cluster", names: tuple[str, ...], fault: str) -> list[dict[str, Any]]:
+    """The partitions that have a fault."""
+    if names:
+        found = {name: await cluster.topic(name) for name in dict.fromkeys(names)}
+    else:
+        found = (await cluster.metadata(None)).topics
+    minimum = await ReplicaAdmin(cluster).min_insync_replicas(found) if fault == "under-min-isr" else {}
+
+    def has_fault(name: str, part: "PartitionMetadata") -> bool:
+        if fault == "unavailable":
+            return is_unavailable(part)
+        if fault == "under-replicated":
+            return is_under_replicated(part)
+        return is_under_min_isr(part, minimum.get(name, DEFAULT_MIN_ISR))
+
+    return [
+        {"topic": name, **_partition(part)}
+        for name, topic in sorted(found.items())
+        for part in topic.partitions.values()
+        if has_fault(name, part)
+    ]
 
 
 def _summary(topic: "TopicMetadata") -> dict[str, Any]:

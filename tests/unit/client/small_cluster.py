@@ -44,6 +44,8 @@ from barnabas.protocol.records import Record, iterate_records
 SERVED = {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_LOG_DIRS,
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """The data path, measured in turn on the prototype that the design was measured with and on a Barnabas broker.
 
-`python -m bench.data_path [--rounds 3] [--row NAME ...] [--smoke]`. Each round starts both systems afresh, in turn.
+`python -m bench.data_path [--rounds 3] [--row NAME ...] [--smoke] [--keep TABLE.md]`. Each round starts both systems afresh, in turn.
 Rows with librdkafka (kcat) as load say what a client sees and what the broker's CPU costs; rows with pre-encoded
-frames on four connections have a load that is not the limit. The figure of a row is MB/s or requests/s; beside it the
+frames on four connections have a load that is not the limit. The results go to `bench/results`, which is not in the
+repository; `--keep` writes the table to a file of your own too. The figure of a row is MB/s or requests/s; beside it the
 broker's CPU, by gigabyte or by request. The limiter is whoever used more than 90 % of a core, else the machine.
 """
 
@@ -270,6 +271,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--row", action="append", default=[], help="only this row; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the rows")
     parser.add_argument("--smoke", action="store_true", help="a twentieth of the load, one round, to see that it runs")
+    parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
     parser.add_argument("--pin", type=int, default=None, help="run the broker on this CPU only")
     parser.add_argument("--prototype", type=Path, default=PROTOTYPE, help="the prototype's script")
     parser.add_argument("--idle-seconds", type=int, default=60)
@@ -288,6 +290,8 @@ def main() -> None:
     memory = None if given.row else memory_at_rest(2 if given.smoke else given.idle_seconds)
     table = markdown(results, memory)
     sys.stdout.write(table)
+    if given.keep is not None:
+        given.keep.write_text(table)
     if not given.smoke:
         RESULTS.mkdir(exist_ok=True)
         about = {

@@ -274,7 +274,7 @@ class ClientConnection:
         """The answer's frame; None when the broker made an answer that cannot be sent, which costs this connection."""
         try:
             # The only records that a broker sends are slices and bytes.
-            return route.frame_response(correlation_id, response)  # type: ignore[return-value]
+            return route.frame_response(response, correlation_id)  # type: ignore[return-value]
         except Exception:
             log.exception("%s: %s: the answer cannot be encoded", self._peer_host, route.name)
             return None

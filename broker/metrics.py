@@ -9,7 +9,9 @@ last five to ten minutes, counts over the broker's life. Parts that own what is 
 gives families when asked.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from operator import add
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,16 +28,18 @@ Source = Callable[[], Iterable[Metric]]
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _WINDOW_MS: Final = 300_000
 _BUCKETS: Final = 160
+_GATHERED: Final = 256
 _LATE_US: Final = 50_000
 _OCTAVES: Final = _BUCKETS // 4 - 1
 
 
 class TimeHistogram:
-    """How long something took, in microseconds."""
+    """How long something took, in microseconds. Durations gather first and are counted together: see `settled`."""
 
-    __slots__ = ("count", "earlier", "greatest_us", "recent", "sum_us")
+    __slots__ = ("_added", "count", "earlier", "greatest_us", "recent", "sum_us")
 
     def __init__(self) -> None:
+        self._added: list[int] = []
         self.count = 0
         self.sum_us = 0
         self.greatest_us = 0
@@ -43,51 +47,65 @@ class TimeHistogram:
         self.earlier = [0] * _BUCKETS
 
     def add(self, duration_us: int) -> None:
-        self.count += 1
-        self.sum_us += duration_us
-        if duration_us < 8:
-            self.recent[duration_us] += 1
-            return
-        if duration_us > self.greatest_us:  # noqa: PLR1730 - a call less for every request
-            self.greatest_us = duration_us
-        octave = duration_us.bit_length() - 3
-        # No duration is above the buckets but by a clock that went astray.
-        self.recent[(octave << 2) + (duration_us >> octave) if octave < _OCTAVES else -1] += 1
+        added = self._added
+        added.append(duration_us)
+        if len(added) >= _GATHERED:
+            self.settled()
+
+    def settled(self) -> "TimeHistogram":
+        """The same with all durations counted; to be asked for before anything is read."""
+        added = self._added
+        if added:
+            self.count += len(added)
+            self.sum_us += sum(added)
+            self.greatest_us = max(self.greatest_us, *added)
+            for duration_us, count in Counter(added).items():
+                self.recent[_bucket(duration_us)] += count
+            added.clear()
+        return self
 
     def turn(self) -> None:
         """Begin a new window of the quantiles; what was before the last one is forgotten."""
-        self.earlier, self.recent = self.recent, [0] * _BUCKETS
+        self.earlier, self.recent = self.settled().recent, [0] * _BUCKETS
 
     def merged(self, other: "TimeHistogram") -> "TimeHistogram":
         """What both counted."""
-        both = TimeHistogram()
-        both.count = self.count + other.count
-        both.sum_us = self.sum_us + other.sum_us
-        both.greatest_us = max(self.greatest_us, other.greatest_us)
-        both.recent = [mine + theirs for mine, theirs in zip(self.recent, other.recent, strict=True)]
-        both.earlier = [mine + theirs for mine, theirs in zip(self.earlier, other.earlier, strict=True)]
+        mine, theirs, both = self.settled(), other.settled(), TimeHistogram()
+        both.count = mine.count + theirs.count
+        both.sum_us = mine.sum_us + theirs.sum_us
+        both.greatest_us = max(mine.greatest_us, theirs.greatest_us)
+        both.recent = list(map(add, mine.recent, theirs.recent))
+        both.earlier = list(map(add, mine.earlier, theirs.earlier))
         return both
 
     def zeroed(self) -> "TimeHistogram":
         """As many counts, all of them 0."""
-        zeros = TimeHistogram()
-        zeros.count = self.count
-        zeros.recent[0], zeros.earlier[0] = sum(self.recent), sum(self.earlier)
+        mine, zeros = self.settled(), TimeHistogram()
+        zeros.count = mine.count
+        zeros.recent[0], zeros.earlier[0] = sum(mine.recent), sum(mine.earlier)
         return zeros
 
     def without_zeros(self, other: "TimeHistogram") -> "TimeHistogram":
         """As many zeros fewer as `other` counted: those turned out to be something else."""
-        fewer = self.merged(TimeHistogram())
-        fewer.count = max(0, self.count - other.count)
-        fewer.recent[0] = max(0, self.recent[0] - sum(other.recent))
-        fewer.earlier[0] = max(0, self.earlier[0] - sum(other.earlier))
+        theirs, fewer = other.settled(), self.merged(TimeHistogram())
+        fewer.count = max(0, fewer.count - theirs.count)
+        fewer.recent[0] = max(0, fewer.recent[0] - sum(theirs.recent))
+        fewer.earlier[0] = max(0, fewer.earlier[0] - sum(theirs.earlier))
         return fewer
 
     def quantiles_us(self, quantiles: Iterable[float]) -> list[float]:
         """The durations below which these shares of the window's lie; 0 when there was none."""
-        buckets = [recent + earlier for recent, earlier in zip(self.recent, self.earlier, strict=True)]
+        buckets = list(map(add, self.settled().recent, self.earlier))
         total = sum(buckets)
         return [_quantile(buckets, total, quantile) for quantile in quantiles]
+
+
+def _bucket(duration_us: int) -> int:
+    if duration_us < 8:
+        return duration_us
+    octave = duration_us.bit_length() - 3
+    # No duration is above the buckets but by a clock that went astray.
+    return (octave << 2) + (duration_us >> octave) if octave < _OCTAVES else _BUCKETS - 1
 
 
 def _quantile(buckets: list[int], total: int, quantile: float) -> float:
@@ -262,7 +280,7 @@ class BrokerMetrics(Collector):
     @property
     def greatest_loop_lag_us(self) -> int:
         """Of the broker's life."""
-        return self._loop_lag.greatest_us
+        return self._loop_lag.settled().greatest_us
 
     def add_source(self, source: Source) -> None:
         """Ask `source` for families each time the metrics are shown."""
@@ -349,6 +367,7 @@ def _add(family: Metric, suffix: str, labels: dict[str, str], value: float) -> N
 
 
 def _add_histogram(family: SummaryMetricFamily, labels: dict[str, str], histogram: TimeHistogram) -> None:
+    histogram.settled()
     for quantile, duration_us in zip(_QUANTILES, histogram.quantiles_us(_QUANTILES), strict=True):
         _add(family, "", labels | {"quantile": str(quantile)}, duration_us / 1000)
     _add(family, "_count", labels, histogram.count)

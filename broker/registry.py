@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from barnabas.protocol.compiler import Decode
-from barnabas.protocol.frames import FrameResponse
+from barnabas.protocol.compiler import Decode, Frame
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import Api
 
@@ -75,7 +74,7 @@ class Route:
     version: int
     decode_header: Decode
     decode_request: Decode
-    frame_response: FrameResponse
+    frame_response: Frame
     max_frame_bytes: int
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from barnabas.protocol.decoder_source import write_decoder
-from barnabas.protocol.encoder_source import write_encoder
+from barnabas.protocol.encoder_source import write_encoder, write_framer
 from barnabas.protocol.primitives import Buffer, SizedRecords, TrailingBytes
 from barnabas.protocol.schema import versions_of
 
@@ -21,6 +21,9 @@ Decode: TypeAlias = Callable[..., tuple[Any, int]]
 
 Encode: TypeAlias = Callable[[Any, bytes], list[bytes | SizedRecords]]
 """(message, bytes to put first) -> pieces"""
+
+Frame: TypeAlias = Callable[[Any, int], list[bytes | SizedRecords]]
+"""(response, correlation id) -> its whole frame, size and header included, as pieces to be sent in order"""
 
 
 def decode(cls: type[T], version: int, buf: Buffer, pos: int = 0) -> tuple[T, int]:
@@ -66,8 +69,16 @@ def _encoder(cls: type[Any], version: int) -> Encode:
     return write_encoder(cls, version)
 
 
+def _framer(cls: type[Any], version: int, *, tagged_header: bool) -> Frame:
+    assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
+    return write_framer(cls, version, tagged_header=tagged_header)
+
+
 decoder: Final = cast("Callable[[type[Any], int], Decode]", functools.cache(_decoder))
 """The compiled decoder of a class and version."""
 
 encoder: Final = cast("Callable[[type[Any], int], Encode]", functools.cache(_encoder))
 """The compiled encoder of a class and version."""
+
+framer: Final = cast("Callable[..., Frame]", functools.cache(_framer))
+"""The compiled function that frames a response of a class and version, whose header has tags or has not."""

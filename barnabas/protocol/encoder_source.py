@@ -1,5 +1,7 @@
 """Writes the encoder of one message class and version: straight-line code, one `pack` for each run of fixed fields.
 
+A response's encoder can also make its whole frame: size and correlation id stand in front.
+
 Parts are collected in a list and joined once. Record sets are not copied: what came before one is joined, then the
 record set itself follows as an element of its own. A value that the version lacks is refused unless it is the default
 or its field is ignorable.
@@ -27,6 +29,13 @@ from barnabas.protocol.source import Source
 def write_encoder(cls: type[Any], version: int) -> Callable[[Any, bytes], list[bytes | SizedRecords]]:
     """Return the function (message, bytes to put first) -> parts for a version that the class declares."""
     return _Encoder(cls, version).compile()
+
+
+def write_framer(
+    cls: type[Any], version: int, *, tagged_header: bool
+) -> Callable[[Any, int], list[bytes | SizedRecords]]:
+    """Return the function (response, correlation id) -> parts of its whole frame."""
+    return _Encoder(cls, version).compile_framer(tagged_header=tagged_header)
 
 
 def absent(what: str, version: int) -> UnrepresentableField:
@@ -73,28 +82,54 @@ class _Encoder:
         )
 
     def compile(self) -> Callable[[Any, bytes], list[bytes | SizedRecords]]:
-        title = f"{self._cls.__name__} v{self._version}"
         line = self._source.line
         line(0, "def encode(message, first):")
-        has_records = _has_records(self._cls, self._version)
-        if has_records:
-            line(1, "done = []")
-        line(1, "parts = [first]")
-        line(1, "try:")
-        line(2, "append = parts.append")
-        self._struct(2, self._cls, "message")
-        self._flush(2)
-        line(1, "except struct_error as error:")
-        line(2, f"raise UnrepresentableField(f'{title}: {{error}}') from None")
-        line(1, "except UnicodeEncodeError as error:")
-        line(2, f"raise InvalidText(f'{title}: {{error}}') from None")
-        if has_records:
+        if self._body("first"):
             line(1, "if parts:")
             line(2, "done.append(join(parts))")
             line(1, "return done")
         else:
             line(1, "return [join(parts)]")
-        return self._source.compile(function="encode", title=f"encoder of {title}")
+        return self._source.compile(function="encode", title=f"encoder of {self._title}")
+
+    def compile_framer(self, *, tagged_header: bool) -> Callable[[Any, int], list[bytes | SizedRecords]]:
+        line = self._source.line
+        pack_head = self._source.pack("iix" if tagged_header else "ii")
+        header_bytes = 5 if tagged_header else 4
+        line(0, "def frame(message, correlation_id):")
+        if self._body("b''"):
+            line(1, "if parts:")
+            line(2, "done.append(join(parts))")
+            line(1, f"done[0] = {pack_head}({header_bytes} + sum(map(len, done)), correlation_id) + done[0]")
+            line(1, "return done")
+        else:
+            line(1, f"parts[0] = {pack_head}({header_bytes} + sum(map(len, parts)), correlation_id)")
+            line(1, "return [join(parts)]")
+        return self._source.compile(function="frame", title=f"framer of {self._title}")
+
+    @property
+    def _title(self) -> str:
+        return f"{self._cls.__name__} v{self._version}"
+
+    def _body(self, first: str) -> bool:
+        """Write lines that leave the message in `done` and `parts`, in that order; without records there is no `done`.
+
+        Returns whether it may have any.
+        """
+        line = self._source.line
+        has_records = _has_records(self._cls, self._version)
+        if has_records:
+            line(1, "done = []")
+        line(1, f"parts = [{first}]")
+        line(1, "try:")
+        line(2, "append = parts.append")
+        self._struct(2, self._cls, "message")
+        self._flush(2)
+        line(1, "except struct_error as error:")
+        line(2, f"raise UnrepresentableField(f'{self._title}: {{error}}') from None")
+        line(1, "except UnicodeEncodeError as error:")
+        line(2, f"raise InvalidText(f'{self._title}: {{error}}') from None")
+        return has_records
 
     def _struct(self, depth: int, cls: type[Any], holder: str) -> None:
         """Write lines that append the struct that the expression `holder` is; a run may stay open behind it."""

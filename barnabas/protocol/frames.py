@@ -6,11 +6,11 @@ ApiVersions is always 0, because a client that sends a version too new must be a
 ControlledShutdown version 0 has request header 0, without a client id.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
-from barnabas.protocol.compiler import Decode, decode, decoder, encode, encode_parts, encoder
+from barnabas.protocol.compiler import Decode, Frame, decode, decoder, encode, encode_parts, framer
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import (
@@ -28,14 +28,9 @@ SIZE_BYTES: Final = 4
 
 _KEY_AND_VERSION: Final = Struct(">hh")
 _SIZE: Final = Struct(">i")
-_pack_head = Struct(">ii").pack
-_pack_tagged_head = Struct(">iix").pack
 _FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
 }
-
-FrameResponse: TypeAlias = Callable[[int, object], list[bytes | SizedRecords]]
-"""(correlation id, response) -> whole frame, its size included, as pieces to be sent in order"""
 
 
 @message(versions=(0, 2), flexible=2)
@@ -111,24 +106,13 @@ def frame_request(
 
 def frame_response(api_key: int, version: int, *, correlation_id: int, response: object) -> list[bytes | SizedRecords]:
     """Return a whole response frame, its size included, as pieces to be sent in order."""
-    return response_framer(api_key, version)(correlation_id, response)
+    return response_framer(api_key, version)(response, correlation_id)
 
 
-def response_framer(api_key: int, version: int) -> FrameResponse:
+def response_framer(api_key: int, version: int) -> Frame:
     """Return the function of `frame_response` for an API's version, for who frames many."""
-    encode_body = encoder(APIS[ApiKey(api_key)].response, version)
-    is_tagged = response_header_version(api_key, version) == 1
-    pack_head, header_bytes = (_pack_tagged_head, 5) if is_tagged else (_pack_head, 4)
-
-    def frame(correlation_id: int, response: object) -> list[bytes | SizedRecords]:
-        parts = encode_body(response, b"")
-        head = parts[0]
-        assert type(head) is bytes
-        size = len(head) if len(parts) == 1 else sum(map(len, parts))
-        parts[0] = pack_head(header_bytes + size, correlation_id) + head
-        return parts
-
-    return frame
+    tagged_header = response_header_version(api_key, version) == 1
+    return framer(APIS[ApiKey(api_key)].response, version, tagged_header=tagged_header)
 
 
 def _framed(header: bytes, body: object, version: int) -> list[bytes | SizedRecords]:

@@ -168,9 +168,8 @@ def walk_records(
     """
     count = header.record_count
     if header.attributes & CODEC_MASK == _UNCOMPRESSED:
-        data = bytes(payload)
-        consumed, _, walked, ages = _walk(data, count, 0, _NO_AGES, keyless)
-        left_bytes = len(data) - consumed
+        consumed, _, walked, ages = _walk(bytes(payload), count, 0, _NO_AGES, keyless)
+        left_bytes = len(payload) - consumed
     else:
         walked, ages, left_bytes = _walk_inflated(header, payload, max_decompressed_bytes, keyless)
     if walked != count:
@@ -313,19 +312,18 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
             at += 1
             if byte > 127:
                 byte, at = _varint(data, at, byte, 32)
-            end = at + ((byte >> 1) ^ -(byte & 1))
+            end = at + (byte >> 1) if not byte & 1 else at - 1
             if end > size:
                 break
             byte = data[at + 1]  # after the attributes, unused
             at += 2
             if byte > 127:
                 byte, at = _varint(data, at, byte, 64)
-            age = (byte >> 1) ^ -(byte & 1)
-            byte = data[at]
+            age = (byte >> 1) ^ -(byte & 1) if byte else 0
+            delta = data[at]  # as it is written: twice the number where that is not below 0
             at += 1
-            if byte > 127:
-                byte, at = _varint(data, at, byte, 32)
-            delta = (byte >> 1) ^ -(byte & 1)
+            if delta > 127:
+                delta, at = _varint(data, at, delta, 32)
             byte = data[at]
             at += 1
             if byte > 127:
@@ -344,8 +342,8 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
             at += 1
             if byte:
                 _, at = _headers(data, at - 1, end)
-            if at != end or delta != index:
-                raise _contradiction(at, end, delta)
+            if at != end or delta != index << 1:
+                raise _contradiction(at, end, (delta >> 1) ^ -(delta & 1))
             if age > newest:
                 newest, newest_index = age, index
             if age < oldest:  # noqa: PLR1730 - a call would take as long as the rest of the record

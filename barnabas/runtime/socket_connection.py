@@ -303,7 +303,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         share = _SENDFILE_BYTES
         try:
             while out:
-                head = out[0]
+                head: Any = out[0]
                 if type(head) is FileSlice:
                     if share <= 0:
                         break
@@ -312,6 +312,14 @@ class SocketConnection(asyncio.BufferedProtocol):
                         self._disarm()
                         return
                     share -= self._send_slice(head)
+                elif len(out) == 1 and not self._head_sent:
+                    # One answer to a peer that takes it whole: the way of most.
+                    sent = self._socket.send(head, _NOW)
+                    if sent == len(head):
+                        out.clear()
+                    else:
+                        self._head_sent = sent
+                    self._count_sent(sent)
                 else:
                     self._send_bytes()
         except (BlockingIOError, InterruptedError):
@@ -330,16 +338,6 @@ class SocketConnection(asyncio.BufferedProtocol):
 
     def _send_bytes(self) -> None:
         out = self._out
-        if len(out) == 1 and not self._head_sent:
-            # One answer to a peer that takes it whole: the way of most.
-            head: Any = out[0]
-            sent = self._socket.send(head, _NOW)
-            if sent == len(head):
-                out.clear()
-            else:
-                self._head_sent = sent
-            self._count_sent(sent)
-            return
         buffers: list[Any] = []
         flags = _NOW
         for part in out:

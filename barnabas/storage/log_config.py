@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY
-
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
+_OFFSET_ENTRY_BYTES: Final = 8
+_TIME_ENTRY_BYTES: Final = 12
 
 
 class TimestampType(StrEnum):
@@ -72,5 +72,5 @@ class LogConfig:
         walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
         object.__setattr__(self, "limits_timestamps", limits_timestamps)
         object.__setattr__(self, "walks_all_records", walks_all)
-        object.__setattr__(self, "index_entries", self.segment_index_bytes // OFFSET_ENTRY.size)
-        object.__setattr__(self, "time_index_entries", self.segment_index_bytes // TIME_ENTRY.size)
+        object.__setattr__(self, "index_entries", self.segment_index_bytes // _OFFSET_ENTRY_BYTES)
+        object.__setattr__(self, "time_index_entries", self.segment_index_bytes // _TIME_ENTRY_BYTES)

@@ -129,7 +129,9 @@ class _Produce:
             if partition is None:
                 require_known(context.broker, TopicPartition(topic, data.partition_index))
             # A decoded record set is a view of the request's frame.
-            records = self._check(topic, data.records)  # type: ignore[arg-type]
+            records = _check_format(data.records, context.version)  # type: ignore[arg-type]
+            if self._acks not in _KNOWN_ACKS or topic in INTERNAL_TOPICS:
+                self._check_use(topic)
             if partition is None:
                 partition = find_partition(context.broker, TopicPartition(topic, data.partition_index))
             if records is None:
@@ -144,6 +146,12 @@ class _Produce:
         except AppendRejected as rejected:
             self._reject(answer, partition, rejected)
 
+    def _check_use(self, topic: str) -> None:
+        if self._acks not in _KNOWN_ACKS:
+            raise _Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        if self._context.client_id != _ADMIN_CLIENT:
+            raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+
     async def append_rest(self) -> Any:
         """Append to the partitions whose directory was slow or busy, in the order of the request."""
         for partition, records, answer in self._slow:
@@ -155,15 +163,6 @@ class _Produce:
             except AppendRejected as rejected:
                 self._reject(answer, partition, rejected)
         return self.finish()
-
-    def _check(self, topic: str, records: memoryview | None) -> memoryview | None:
-        """What Kafka checks before the log does: format, acks, internal topics. None where there is nothing."""
-        checked = _check_format(records, self._context.version)
-        if self._acks not in _KNOWN_ACKS:
-            raise _Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        if topic in INTERNAL_TOPICS and self._context.client_id != _ADMIN_CLIENT:
-            raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-        return checked
 
     def _appended(self, partition: Partition, info: AppendInfo, answer: PartitionProduceResponse) -> None:
         answer.base_offset = info.first_offset

@@ -497,4 +497,4 @@ async def test_the_time_that_a_fetch_waits_is_not_the_brokers_own() -> None:
     await turns()
     assert peer.answered == [1]
     times = broker.metrics._apis[ApiKey.FETCH]
-    assert (times.remote.sum_us, times.local.sum_us) == (400_000, 0)
+    assert (times.remote.settled().sum_us, times.local.settled().sum_us) == (400_000, 0)

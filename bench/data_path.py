@@ -1,10 +1,11 @@
 """The data path, measured in turn on the prototype that the design was measured with and on a Barnabas broker.
 
-`python -m bench.data_path [--rounds 3] [--row NAME ...] [--smoke] [--keep TABLE.md]`. Each round starts both systems afresh, in turn.
-Rows with librdkafka (kcat) as load say what a client sees and what the broker's CPU costs; rows with pre-encoded
-frames on four connections have a load that is not the limit. The results go to `bench/results`, which is not in the
-repository; `--keep` writes the table to a file of your own too. The figure of a row is MB/s or requests/s; beside it the
-broker's CPU, by gigabyte or by request. The limiter is whoever used more than 90 % of a core, else the machine.
+`python -m bench.data_path [--rounds 3] [--row NAME ...] [--smoke] [--keep TABLE.md]`. Each round starts both systems
+afresh, in turn. Rows with librdkafka (kcat) as load say what a client sees and what the broker's CPU costs; rows with
+pre-encoded frames on four connections have a load that is not the limit. The figure of a row is MB/s or requests/s;
+beside it the broker's CPU, by gigabyte or by request. The limiter is whoever used more than 90 % of a core, else the
+machine. The results go to `bench/results`, which is not in the repository; `--keep` writes the table to another file
+too.
 """
 
 import argparse

@@ -108,9 +108,7 @@ class World:
             return
         self.tell(f"{machine.host} ends itself: {what}: {error!r}")
         machine.last_failure = what
-        if what == _LOST_ALL_DIRECTORIES:
-            self.acted["all log directories"] += 1
-        elif not isinstance(error, StartFailed):
+        if what != _LOST_ALL_DIRECTORIES and not isinstance(error, StartFailed):
             log.error("%s: %s", machine.host, what, exc_info=error)
             self.violate(f"{machine.host} failed: {what}: {error!r}")
         machine.kill()

@@ -202,11 +202,12 @@ class FetchReader:
             upper_bound = replica.log_end_offset
         else:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
+        may_read = is_assigned and not self._is_held(partition)
         result = replica.read(
             wanted.fetch_offset,
-            max_bytes=max_bytes if is_assigned else 0,
+            max_bytes=max_bytes if may_read else 0,
             upper_bound_offset=upper_bound,
-            min_one_batch=at_least_one and is_assigned,
+            min_one_batch=at_least_one and may_read,
         )
         read.has_more = self._has_more(partition, wanted, high_watermark)
         read.records = result.slice
@@ -256,7 +257,6 @@ class FetchReader:
             client_rack=self._client_rack,
             listener_name=self._listener_name,
             fetch_offset=wanted.fetch_offset,
-            now_ms=self._broker.clock.monotonic_ms(),
         )
 
     @staticmethod

@@ -14,11 +14,11 @@ from replication.partition import Partition
 
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-SELECTORS: Final = (LEADER_SELECTOR, RACK_AWARE_SELECTOR)
+_NEVER: Final = -1
 
 
 class ReplicaChoice(NamedTuple):
-    """A replica that could serve. The greater, the better: what it has, how long ago it had all, its id."""
+    """A replica that could serve. The greater, the better: what it has, when it had all, its id."""
 
     end_offset: int
     caught_up_ms: int
@@ -34,7 +34,6 @@ def choose_replica(
     client_rack: str,
     listener_name: str,
     fetch_offset: int,
-    now_ms: int,
 ) -> BrokerId | None:
     """The follower that the consumer should ask; None when the leader is as good, or nobody else can serve."""
     leadership = partition.leadership
@@ -45,7 +44,12 @@ def choose_replica(
         return None
     reachable = metadata.brokers_on(listener_name)
     followers = [
-        ReplicaChoice(remote.end_offset, remote.caught_up_ms or now_ms, broker_id, metadata.brokers[broker_id].rack)
+        ReplicaChoice(
+            remote.end_offset,
+            _NEVER if remote.caught_up_ms is None else remote.caught_up_ms,
+            broker_id,
+            metadata.brokers[broker_id].rack,
+        )
         for broker_id, remote in leadership.remotes.items()
         if remote.log_start_offset <= fetch_offset <= remote.end_offset
         and broker_id in leadership.isr.committed

@@ -288,3 +288,47 @@ async def test_a_new_epoch_ends_the_wait_of_a_follower() -> None:
     answer = follower.heard(await fetched(waiting))
     assert answer.errors() == {T0: ErrorCode.FENCED_LEADER_EPOCH}
     assert asyncio.get_running_loop().time() == 0
+
+
+@virtual_time
+async def test_a_follower_tells_where_its_log_starts() -> None:
+    broker, (partition,) = await leading()
+    append_now(partition, b"a", b"b", b"c")
+    follower = Follower(broker, 1)
+    assert partition.leadership is not None
+    remote = partition.leadership.remotes[OTHER]
+    for start in (0, 2):
+        follower.moved = {T0: 3}
+        request = follower.request()
+        request.topics[0].partitions[0].log_start_offset = start
+        follower.heard(fetch_now(broker, request))
+        assert remote.log_start_offset == start
+
+
+@virtual_time
+async def test_nobody_is_watched_for_who_is_gone() -> None:
+    broker, (partition,) = await leading()
+    request = fetch_request({T0: 0}, replica_id=OTHER, leader_epoch=EPOCH, max_wait_ms=500)
+    waiting = start_waiting(broker, request)
+    assert len(partition._follower_watchers) == 1
+    await fetched(waiting)
+    assert not partition._follower_watchers
+    follower = Follower(broker, 1)
+    follower.poll()
+    assert len(partition._follower_watchers) == 1
+    assert not partition._watchers
+    request = fetch_request({}, replica_id=OTHER, session=follower.session, forgotten=[T0])
+    follower.heard(fetch_now(broker, request))
+    assert not partition._follower_watchers
+
+
+@virtual_time
+async def test_a_high_watermark_that_rises_between_two_polls_is_told() -> None:
+    broker, (partition,) = await leading(isr=(*BOTH, THIRD))
+    follower = Follower(broker, 1)
+    append_now(partition)
+    follower.poll()
+    assert follower.poll().records == {}
+    commit(partition)
+    assert follower.poll().partitions[T0].high_watermark == 1
+    assert follower.poll().records == {}

@@ -281,7 +281,7 @@ class ReaderProcess(ClientProcess):
             await self._read_whole(topic_partition)
 
     async def _read_whole(self, topic_partition: TopicPartition) -> None:
-        self._positions[topic_partition] = 0
+        self._positions[topic_partition] = self.stage.history.start_offsets.get(topic_partition, 0)
         before = -1
         while self._positions[topic_partition] > before:
             before = self._positions[topic_partition]

@@ -1,9 +1,11 @@
 """The mutants, by their number in the museum of bugs (`tests/simulation/museum.toml`)."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from tests.simulation.mutants import cluster, replication
+from barnabas.simulation.plan import Scene
+from tests.simulation.mutants import cluster, replication, stories
 from tests.simulation.mutants.mutant import Mutant, mutant
 
 _COUNTS: Final = ("replication.leader", "LeaderState.counts", replication.every_fetch_counts)
@@ -72,3 +74,78 @@ CLUSTER: Final[Mapping[int, Mutant]] = {
     ),
 }
 """Those that drawn seeds of whole brokers find."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A bug, the story that shows it, and what the story's cluster is like (`run_plan`)."""
+
+    bug: Mutant
+    story: Callable[[Scene], Awaitable[None]]
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+
+
+_WANTED: Final = "broker.fetch_sessions"
+
+PLANS: Final[Mapping[int, Plan]] = {
+    6: Plan(
+        MODEL[6],
+        stories.a_replica_joins_too_early,
+        {
+            "settings": {
+                "replica.high.watermark.checkpoint.interval.ms": "600000",
+                "replica.fetch.max.bytes": "100",
+                "replica.fetch.response.max.bytes": "100",
+            }
+        },
+    ),
+    13: Plan(
+        mutant(
+            "a log that begins anew keeps its high watermark",
+            ("barnabas.storage.log", "Log.set_high_watermark", cluster.high_watermark_stays),
+        ),
+        stories.a_follower_begins_above_its_log,
+    ),
+    15: Plan(
+        mutant(
+            "a fetch session forgets the leader epoch",
+            (_WANTED, "WantedPartition.__init__", cluster.forget_the_epoch),
+            (_WANTED, "WantedPartition.update", cluster.forget_the_epoch),
+            _COUNTS,
+        ),
+        stories.a_session_outlives_an_epoch,
+        {"brokers": 4},
+    ),
+    18: Plan(MODEL[18], stories.the_last_replica_loses_power),
+    20: Plan(
+        mutant(
+            "a replica cannot begin within a batch",
+            ("replication.followed", "Followed._append", cluster.append_or_fail),
+        ),
+        stories.a_log_starts_within_a_batch,
+    ),
+    25: Plan(
+        mutant(
+            "a broker that is gone joins the in-sync set",
+            ("controller.isr_changes", "may_join", cluster.everybody_may_join),
+        ),
+        stories.a_dead_broker_is_proposed,
+    ),
+    26: Plan(
+        mutant(
+            "a broker obeys what was meant for its earlier life",
+            ("controller.fencing", "decide_fence", cluster.obey_old_commands),
+            ("broker.control_service", "ControlService._fence", cluster.do_not_wait),
+        ),
+        stories.a_command_comes_to_the_next_life,
+    ),
+    38: Plan(
+        mutant(
+            "a log directory goes on after an error",
+            ("barnabas.storage.directory", "LogDirectory.fail", cluster.go_on_after_a_failure),
+        ),
+        stories.a_sync_fails,
+        {"replication_factor": 1, "min_in_sync": 1, "topic_settings": {"flush.messages": "1"}},
+    ),
+}
+"""Those that a scripted plan shows."""

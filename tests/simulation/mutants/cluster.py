@@ -68,3 +68,53 @@ def lead_before_metadata(_original: Rule) -> Rule:
         return
 
     return greet
+
+
+def high_watermark_stays(_original: Rule) -> Rule:
+    """13. The high watermark is not raised to the start of the log."""
+
+    def set_high_watermark(self: Any, offset: int) -> int:
+        self.high_watermark = min(offset, self.log_end_offset)
+        self.producers.apply_high_watermark(self.high_watermark)
+        return int(self.high_watermark)
+
+    return set_high_watermark
+
+
+def forget_the_epoch(original: Rule) -> Rule:
+    """15. A fetch session does not remember under which leader epoch its partitions are fetched."""
+
+    def begin_or_update(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.current_leader_epoch = -1
+
+    return begin_or_update
+
+
+def append_or_fail(_original: Rule) -> Rule:
+    """20. A batch that begins below the log's end is refused, also where the log is empty."""
+
+    async def append(self: Any, records: memoryview) -> None:
+        await self.replica.append_as_follower(records, leader_epoch=self.leader_epoch)
+
+    return append
+
+
+def everybody_may_join(_original: Rule) -> Rule:
+    """25. Whoever the leader proposes joins, dead or leaving."""
+    return lambda *_: True
+
+
+def do_not_wait(original: Rule) -> Rule:
+    """26. A process takes commands before it is registered."""
+
+    async def fence(self: Any, command: Any) -> Any:
+        self._registered = None
+        return await original(self, command)
+
+    return fence
+
+
+def go_on_after_a_failure(_original: Rule) -> Rule:
+    """38. A log directory that failed goes on."""
+    return lambda *_: None

@@ -96,8 +96,9 @@ class Handle:
 class SimulatedTask(asyncio.Task[Any]):
     """A task whose place in a set does not depend on its address."""
 
-    def __init__(self, coro: Any, *, number: int, **options: Any) -> None:
+    def __init__(self, coro: Any, *, number: int, life: Life, **options: Any) -> None:
         self._number = number
+        self.life = life
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
@@ -226,7 +227,9 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
             # What a dead process would do must not begin.
             coro.close()
             coro = cast("Coroutine[Any, Any, T]", _never())
-        task = SimulatedTask(coro, number=number, loop=self, name=name or f"{life.name}-{number}", context=context)
+        task = SimulatedTask(
+            coro, number=number, life=life, loop=self, name=name or f"{life.name}-{number}", context=context
+        )
         tasks = life.tasks
         tasks.append(task)
         if len(tasks) > 256 and not number % 64:
@@ -276,8 +279,10 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
         self.call_exception_handler(context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if not self._is_closed and not self._current.is_dead:
-            self.on_failure(self._current, str(context.get("message", "the event loop")), context.get("exception"))
+        task = context.get("task") or context.get("future")
+        life = task.life if isinstance(task, SimulatedTask) else self._current
+        if not self._is_closed and not life.is_dead:
+            self.on_failure(life, str(context.get("message", "the event loop")), context.get("exception"))
 
     def run_until_complete(self, future: Any) -> Any:
         """Run until the coroutine, which belongs to the world, is done."""

@@ -23,7 +23,7 @@ from barnabas.simulation.network import SimulatedNetwork
 from barnabas.simulation.offload import SimulatedOffload
 from barnabas.simulation.wires import Wires
 from broker.config import BrokerConfig, resolve_broker_config
-from broker.serve import Broker, Ports, StartFailed, serve
+from broker.serve import Broker, Ports, serve
 from zk_schema.memory import MemorySession, MemoryZooKeeper
 
 LISTENER_PORT = 9092
@@ -146,7 +146,7 @@ class Machine:
         config = resolve_broker_config(self.settings)
         try:
             broker = await serve(self._ports(life, supervisor), config)
-        except StartFailed as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the end of the process
             self.world.on_failure(self, "start", error)
             return
         if not life.is_dead:

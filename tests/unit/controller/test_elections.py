@@ -1,5 +1,6 @@
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,33 @@ def test_an_unclean_election_takes_the_first_live_replica_alone() -> None:
     assert elected([1, 2, 3], led(-1, [1]), [2, 3], unclean=True) == (2, [2])
     assert elected([1, 2, 3], led(1, [1]), [4], unclean=True) == (-1, [1])
     assert elected([1, 2, 3], led(1, [1, 3]), [2, 3], unclean=True) == (3, [3])
+
+
+@pytest.mark.parametrize(
+    ("present", "given", "after"),
+    [
+        pytest.param(led(1, [1, 2, 3]), {"stale": [1]}, (2, [2, 3]), id="a leader that restarted"),
+        pytest.param(led(1, [1, 2, 3]), {"stale": [2]}, (1, [1, 3]), id="a follower that restarted"),
+        pytest.param(led(1, [1, 2]), {"stale": [1, 2]}, (1, [1]), id="all: the leader leads on"),
+        pytest.param(led(-1, [3, 2]), {"stale": [2, 3]}, (2, [2]), id="all, without a leader"),
+        pytest.param(led(-1, [2, 3]), {"stale": [2, 3], "doubtful": [2]}, (3, [3]), id="one that lost nothing"),
+        pytest.param(led(-1, [2, 3]), {"stale": [2, 3], "doubtful": [2, 3]}, None, id="none that lost nothing"),
+        pytest.param(led(2, [2]), {"stale": [2], "doubtful": [2]}, (-1, [2]), id="the last one is doubtful"),
+        pytest.param(led(2, [2]), {"stale": [2], "doubtful": [2], "best": 1}, (1, [1]), id="the best log is known"),
+        pytest.param(
+            led(-1, [2]), {"stale": [2], "doubtful": [2], "unclean": True}, (2, [2]), id="unclean: in sync first"
+        ),
+        pytest.param(led(9, [9, 1, 2]), {"leaving": [1]}, (2, [1, 2]), id="who leaves is not chosen"),
+        pytest.param(led(9, [9, 1]), {"leaving": [1]}, (1, [1]), id="but rather than nobody"),
+        pytest.param(led(1, [1, 2]), {"leaving": [1]}, None, id="who leaves leads on"),
+    ],
+)
+def test_the_offline_election_after_restarts(
+    present: Leadership, given: dict[str, Any], after: tuple[int, list[int]] | None
+) -> None:
+    leadership = elect(ids([1, 2, 3]), present, ids([1, 2, 3]), EPOCH, **given)
+    assert (None if leadership is None else (leadership.leader, list(leadership.isr))) == after
+    assert leadership is None or leadership.leader_epoch == 5
 
 
 REPLICAS = st.permutations([1, 2, 3, 4]).flatmap(lambda all_: st.integers(1, 4).map(lambda count: all_[:count]))

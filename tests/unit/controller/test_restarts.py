@@ -1,0 +1,95 @@
+"""Brokers that started anew while nobody was in office: what the next controller finds by the age of their znodes."""
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas.protocol.ids import BrokerId, TopicPartition
+from controller.actions import Report
+from controller.events import BrokersRead, ClusterRead
+from controller.state import Leadership
+from tests.unit.controller.core_rig import AT, Office, broker, led, sent, topic, writes
+from zk_schema.ops import Set
+
+OLD, NEW = 100, 900
+"""Epochs of registrations before and after the state znode was written."""
+WRITTEN = 500
+
+
+def taken_over(epochs: dict[int, int], isr: list[int], leader: int, replicas: list[int] | None = None) -> Office:
+    office = Office()
+    brokers = {BrokerId(number): broker(number, epoch) for number, epoch in epochs.items()}
+    state = replace(led(leader, 4, isr), mzxid=WRITTEN)
+    office.handle(ClusterRead(brokers, {"t": topic(replicas or [1, 2, 3])}, {AT: state}, ()))
+    return office
+
+
+def now(office: Office) -> tuple[int, int, list[int]]:
+    partition = office.core.state.partition(AT)
+    assert partition is not None
+    assert partition.leadership is not None
+    leadership = partition.leadership
+    return leadership.leader, leadership.leader_epoch, list(leadership.isr)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "isr", "leader", "after"),
+    [
+        pytest.param({1: OLD, 2: OLD, 3: OLD}, [1, 2, 3], 1, (1, 4, [1, 2, 3]), id="nobody"),
+        pytest.param({1: OLD, 2: NEW, 3: OLD}, [1, 2, 3], 1, (1, 5, [1, 3]), id="a follower"),
+        pytest.param({1: NEW, 2: OLD, 3: OLD}, [1, 2, 3], 1, (2, 5, [2, 3]), id="the leader"),
+        pytest.param({1: NEW, 2: NEW, 3: OLD}, [1, 2, 3], 1, (3, 5, [3]), id="all but one"),
+        pytest.param({1: NEW, 2: NEW, 3: NEW}, [1, 2, 3], 2, (2, 5, [2]), id="all: the leader leads on, alone"),
+        pytest.param({1: NEW, 2: NEW, 3: NEW}, [1, 2, 3], -1, (1, 5, [1]), id="all, and nobody led"),
+        pytest.param({1: NEW, 3: OLD}, [1, 2], 2, (1, 5, [1]), id="the leader is away, a follower is back"),
+        pytest.param({1: OLD, 2: NEW, 3: OLD}, [1, 3], 1, (1, 4, [1, 3]), id="who was not in sync anyhow"),
+        pytest.param({1: NEW, 2: OLD, 3: OLD}, [1], 1, (1, 5, [1]), id="the last in sync"),
+    ],
+)
+def test_who_restarted_is_in_sync_no_more_while_another_is(
+    epochs: dict[int, int], isr: list[int], leader: int, after: tuple[int, int, list[int]]
+) -> None:
+    office = taken_over(epochs, isr, leader)
+    assert now(office) == after
+    assert "LeaderAndIsr" in sent([each for batch in office.batches for each in batch], 1)
+
+
+def test_who_is_away_at_the_takeover_has_restarted_when_it_comes() -> None:
+    office = taken_over({3: OLD}, [1, 2], 1)
+    assert now(office) == (-1, 5, [1, 2])
+    known = dict(office.core.state.brokers)
+    actions = office.handle(BrokersRead(known | {BrokerId(n): broker(n, NEW + n) for n in (1, 2)}))
+    assert now(office) == (1, 6, [1])
+    assert len(writes(actions)) == 1
+
+
+def test_a_restart_that_is_seen_together_with_others_is_one() -> None:
+    office = taken_over({1: OLD, 2: OLD, 3: OLD}, [1, 2, 3], 1)
+    again = {BrokerId(number): broker(number, NEW + number) for number in (1, 2, 3)}
+    office.handle(BrokersRead(again))
+    leader, epoch, isr = now(office)
+    assert (epoch > 4, isr) == (True, [leader])
+
+
+def test_the_age_of_a_znode_counts_only_when_it_was_read() -> None:
+    """What this controller wrote itself it wrote knowing the registrations."""
+    office = taken_over({1: OLD, 2: OLD, 3: OLD}, [1, 2, 3], 1)
+    actions = office.handle(BrokersRead({BrokerId(1): broker(1, OLD), BrokerId(2): broker(2, OLD)}))
+    (write,) = writes(actions)
+    operation = write.operations[-1]
+    assert isinstance(operation, Set)
+    assert list(Leadership.decode(operation.data).isr) == [1, 2]
+    actions = office.handle(BrokersRead(dict(office.core.state.brokers)))
+    assert not [each for each in actions if not isinstance(each, Report)]
+
+
+def test_partitions_are_judged_one_by_one() -> None:
+    office = Office()
+    brokers = {BrokerId(number): broker(number, epoch) for number, epoch in {1: 400, 2: 600}.items()}
+    states = {
+        TopicPartition("t", 0): replace(led(1, 4, [1, 2]), mzxid=500),
+        TopicPartition("t", 1): replace(led(1, 4, [1, 2]), mzxid=700),
+    }
+    office.handle(ClusterRead(brokers, {"t": topic([1, 2], [1, 2])}, states, ()))
+    found = [office.core.state.topics["t"].partitions[number].leadership for number in (0, 1)]
+    assert [each and each.isr for each in found] == [(1,), (1, 2)]

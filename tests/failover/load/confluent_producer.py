@@ -38,6 +38,8 @@ class Load:
                 "retry.backoff.ms": 20,
                 "socket.timeout.ms": 10_000,
                 "socket.connection.setup.timeout.ms": 2_000,
+                # Of a leader that is gone it learns when it asks, and by itself it asks once a second at best.
+                "topic.metadata.refresh.interval.ms": 250,
                 "topic.metadata.refresh.fast.interval.ms": 50,
                 "error_cb": self._on_error,
                 # What it says of its producer id and epoch goes into the client's output.

@@ -147,7 +147,8 @@ class Machine:
         try:
             broker = await serve(self._ports(life, supervisor), config)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the end of the process
-            self.world.on_failure(self, "start", error)
+            if not life.is_dead:
+                self.world.on_failure(self, "start", error)
             return
         if not life.is_dead:
             self.broker = broker

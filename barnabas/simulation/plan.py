@@ -25,7 +25,7 @@ from barnabas.simulation.draws import Draws, draw
 from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
-from barnabas.simulation.trial import Tally, Trial
+from barnabas.simulation.trial import Tally, Trial, run_trial
 from barnabas.simulation.wires import WireWeather
 from barnabas.simulation.world import World
 
@@ -163,10 +163,7 @@ def run_plan(
 
         await trial.run(tell_story)
 
-    try:
-        loop.run_until_complete(main())
-    finally:
-        loop.close()
+    run_trial(loop, main(), lambda text: trials[0].world.violate(text))  # noqa: PLW0108 - made only in `main`
     return trials[0].finish()
 
 

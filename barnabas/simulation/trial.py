@@ -9,9 +9,9 @@ import asyncio
 import logging
 import random
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
@@ -24,8 +24,6 @@ from barnabas.simulation.history_check import check
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
 from barnabas.simulation.world import World
-
-log = logging.getLogger(__name__)
 
 _BOOT_S: Final = 60.0
 _LEADERS_S: Final = 30.0
@@ -239,11 +237,36 @@ def run_seed(
         trials.append(Trial(loop, str(seed), draws))
         await trials[0].run()
 
-    try:
-        loop.run_until_complete(main())
-    except AssertionError as error:
-        trials[0].world.violate(f"{type(error).__name__}: {error}")
-        log.error("seed %s: %s", seed, traceback.format_exc())
-    finally:
-        loop.close()
+    run_trial(loop, main(), lambda text: trials[0].world.violate(text))  # noqa: PLW0108 - made only in `main`
     return trials[0].finish()
+
+
+def run_trial(loop: SimulationLoop, main: Coroutine[Any, Any, None], on_violation: Callable[[str], None]) -> None:
+    """Run a world to its end. What brokers log with a traceback is a mistake of theirs."""
+    listener = _Tracebacks(loop, on_violation)
+    root = logging.getLogger()
+    root.addHandler(listener)
+    try:
+        loop.run_until_complete(main)
+    except AssertionError as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        on_violation(f"{type(error).__name__}: {error or place.line}")
+    finally:
+        root.removeHandler(listener)
+        loop.close()
+
+
+class _Tracebacks(logging.Handler):
+    """Hears of exceptions that a broker caught and did not expect."""
+
+    def __init__(self, loop: SimulationLoop, on_violation: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = loop
+        self._on_violation = on_violation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            error = record.exc_info[1]
+            place = traceback.extract_tb(record.exc_info[2])[-1:]
+            where = "".join(f"{each.name} in {each.filename.rpartition('/')[2]}" for each in place)
+            self._on_violation(f"{self._loop.current_life()}: {record.getMessage()}: {error!r} at {where}")

@@ -8,7 +8,6 @@ A scripted plan uses the verbs directly; `faults` draws them; `trial` runs a who
 
 import asyncio
 import errno
-import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -27,8 +26,6 @@ from barnabas.simulation.wires import Wires
 from broker.serve import StartFailed
 from zk_schema import paths
 from zk_schema.memory import MemoryZooKeeper
-
-log = logging.getLogger(__name__)
 
 _RESTART_S: Final = (0.5, 4.0)
 _LOST_ALL_DIRECTORIES: Final = "the last log directory"
@@ -109,7 +106,6 @@ class World:
         self.tell(f"{machine.host} ends itself: {what}: {error!r}")
         machine.last_failure = what
         if what != _LOST_ALL_DIRECTORIES and not isinstance(error, StartFailed):
-            log.error("%s: %s", machine.host, what, exc_info=error)
             self.violate(f"{machine.host} failed: {what}: {error!r}")
         machine.kill()
         if self.restarts_by_itself:

@@ -131,7 +131,11 @@ def main() -> None:
     kinds: dict[str, Callable[[], list[bytes]]] = {
         "produce": lambda: [
             frames.produce(
-                given["topic"], partition, records=given["records"], record_bytes=given["record_bytes"]
+                given["topic"],
+                partition,
+                records=given["records"],
+                record_bytes=given["record_bytes"],
+                acks=given.get("acks", 1),
             ).frame
             for partition in range(given["partitions"])
         ],

@@ -298,6 +298,9 @@ class BrokerMetrics(Collector):
         yield from self._request_families()
         yield from self._traffic_families()
         yield _summary("barnabas_event_loop_lag_ms", "How late the event loop was", {}, self._loop_lag)
+        yield GaugeMetricFamily(
+            "barnabas_event_loop_greatest_lag_ms", "The latest that it ever was", self.greatest_loop_lag_us / 1000
+        )
         yield CounterMetricFamily(
             "barnabas_event_loop_late", "Times that the event loop was more than 50 ms late", self._late_turns
         )

@@ -1,6 +1,12 @@
 """The answers of one partition that wait: for the high watermark, for an fsync, for followers to give up records.
 
-All of them belong to one leader epoch: when it ends, or the log's directory fails, everyone is told why.
+All of them belong to one leadership: when it ends, or the log's directory fails, everyone is told. A leader that leads
+on in another epoch keeps its log, so who waits for an offset of it waits on, as in Kafka.
+
+Whoever waits has its records in the log, and other replicas may have them. So the end of the leadership is told as
+NOT_ENOUGH_REPLICAS_AFTER_APPEND and not, as Kafka does, as NOT_LEADER_OR_FOLLOWER: librdkafka takes that for a proof
+that nothing was written, puts the records into other batches, which no broker knows as duplicates, and writes them
+twice.
 """
 
 import asyncio
@@ -9,6 +15,7 @@ from typing import Final, TypeAlias
 from barnabas.protocol.error_code import ErrorCode
 from replication.waiters import OffsetWaiters
 
+AFTER_APPEND: Final = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 Waiters: TypeAlias = "OffsetWaiters[asyncio.Future[None]]"
 
 
@@ -34,9 +41,17 @@ class Acknowledgements:
         self.trimmed: Final[Waiters] = OffsetWaiters()
         """By the low watermark: what lies below is gone from all live replicas."""
 
-    def fail_all(self, error: ErrorCode) -> None:
-        for waiters in (self.committed, self.durable, self.trimmed):
-            fail(waiters, error)
+    def end(self) -> None:
+        """This replica leads no longer."""
+        fail(self.committed, AFTER_APPEND)
+        fail(self.durable, AFTER_APPEND)
+        fail(self.trimmed, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fail_with_directory(self, *, others_may_have_it: bool) -> None:
+        """The log cannot be used any more."""
+        fail(self.committed, AFTER_APPEND if others_may_have_it else ErrorCode.KAFKA_STORAGE_ERROR)
+        fail(self.durable, ErrorCode.KAFKA_STORAGE_ERROR)
+        fail(self.trimmed, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def wait_for(waiters: Waiters, offset: int) -> "asyncio.Future[None]":

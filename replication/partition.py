@@ -2,7 +2,7 @@
 
 Owned by the broker's event loop; every method but the coroutines returns without waiting. Invariants:
 
-- a role change waits for the append or cut under way, and fails every waiter of the earlier leader epoch before
+- a role change waits for the append or cut under way; the end of a leadership fails everyone who waits before
   another event of the partition is handled;
 - the high watermark never falls within a leader epoch, and nothing at or above it reaches a consumer;
 - with `flush.messages=1` the high watermark does not pass what an fsync has made durable here;
@@ -23,7 +23,15 @@ from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import OffsetOutOfRange
-from replication.acknowledgements import Acknowledgements, PartitionRefused, complete, fail, refuse, wait_for
+from replication.acknowledgements import (
+    AFTER_APPEND,
+    Acknowledgements,
+    PartitionRefused,
+    complete,
+    fail,
+    refuse,
+    wait_for,
+)
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
 from replication.ports import ReplicationPorts
@@ -80,10 +88,8 @@ class Partition(Replica):
         zk_version: int,
         min_in_sync_replicas: int,
     ) -> None:
-        """Lead from now on; waiters of earlier epochs fail with NOT_LEADER_OR_FOLLOWER."""
+        """Lead from now on, or lead on in another epoch."""
         async with self._writing:
-            if leader_epoch > self.leader_epoch:
-                self._waits.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.leader_id = self._broker_id
             self.leader_epoch = leader_epoch
             self.replicas = replicas
@@ -126,12 +132,14 @@ class Partition(Replica):
             self.leadership = None
         self.leader_id = leader_id
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
-        self._waits.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._waits.end()
         self._notify()
 
     def go_offline(self) -> None:
         """The log's directory has failed: nothing is served from it any more."""
-        self._waits.fail_all(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._waits.fail_with_directory(
+            others_may_have_it=self.leadership is not None and bool(self.leadership.remotes)
+        )
         super().go_offline()
 
     def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
@@ -189,14 +197,14 @@ class Partition(Replica):
     def when_acknowledged(self, info: AppendInfo, *, acks: int) -> "asyncio.Future[None] | None":
         """What the answer to an append has to wait for; None when nothing. To be asked before the loop turns again.
 
-        The future fails with PartitionRefused when the leader epoch ends first, or when so many replicas have left the
-        in-sync set that fewer than min.insync.replicas have the records. A duplicate waits like its original.
+        The future fails with PartitionRefused when this replica stops leading first, or when so many replicas have left
+        the in-sync set that fewer than min.insync.replicas have the records. A duplicate waits like its original.
         """
         end = info.last_offset + 1
         if acks == ALL_REPLICAS:
             if self._lacks_replicas:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                return refuse(future, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+                return refuse(future, AFTER_APPEND)
             if self.log.high_watermark < end:
                 return wait_for(self._waits.committed, end)
         if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.recovery_point < end:
@@ -348,7 +356,7 @@ class Partition(Replica):
         log.info("%s: in-sync set %s, version %d", self.topic_partition, answer.isr, answer.zk_version)
         self._note_isr()
         if self._lacks_replicas:
-            fail(self._waits.committed, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            fail(self._waits.committed, AFTER_APPEND)
         # A replica that left holds the high watermark no longer (KAFKA-13091).
         self._advance()
 

@@ -384,7 +384,8 @@ async def test_a_leader_that_is_replaced_tells_who_waits() -> None:
     parked = produce.handle(produce_request({T0: batch(b"a")}), broker.context(8))
     await broker.world.assign(1, leader=OTHER, replicas=(OTHER, broker.services.broker_id))
     (topic,) = (await answer_of(parked)).responses
-    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    # NOT_LEADER_OR_FOLLOWER would say that nothing was written.
+    assert topic.partitions[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     broker.world.offload.release("flush")
 
 

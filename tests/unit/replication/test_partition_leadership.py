@@ -278,12 +278,27 @@ async def test_a_new_epoch_starts_without_what_was_said_in_the_last() -> None:
     wait = acknowledged(partition, info)
     fetch(partition, 1, OTHER)
     await lead(world, epoch=1)
-    assert refusal(wait) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     fetch(partition, 1, THIRD)
     fetch(partition, 1, OTHER, epoch=0)
-    assert partition.log.high_watermark == 0
+    assert (partition.log.high_watermark, wait.done()) == (0, False)
     fetch(partition, 1, OTHER)
-    assert partition.log.high_watermark == 1
+    assert (partition.log.high_watermark, wait.result()) == (1, None)
+
+
+@virtual_time
+async def test_who_waits_when_the_leadership_ends_is_told_that_others_may_have_the_records() -> None:
+    world, partition = await leading()
+    wait = acknowledged(partition, append_now(partition))
+    await world.assign(1, leader=OTHER, replicas=ALL)
+    assert refusal(wait) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@virtual_time
+async def test_who_waits_when_the_directory_fails_is_told_that_others_may_have_the_records() -> None:
+    world, partition = await leading()
+    wait = acknowledged(partition, append_now(partition))
+    world.directory.fail(OSError(5, "gone"))
+    assert refusal(wait) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 @virtual_time

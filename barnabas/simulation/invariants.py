@@ -157,7 +157,7 @@ class Invariants:
         high_watermarks = {
             partition.topic_partition: partition.log.high_watermark
             for machine, partition in self.replicas()
-            if self._is_true_leader(machine, partition)
+            if self.is_true_leader(machine, partition)
         }
         early: dict[tuple[int, int, TopicPartition], float] = {}
         for machine, partition in self.replicas():
@@ -188,14 +188,15 @@ class Invariants:
         """Below the high watermark every replica in sync holds what was committed; so does every true leader."""
         held = list(self.replicas())
         for machine, partition in held:
-            if partition.topic_partition in self.watched and self._is_true_leader(machine, partition):
+            if partition.topic_partition in self.watched and self.is_true_leader(machine, partition):
                 self._take_committed(machine, partition)
         for machine, partition in held:
             at = partition.topic_partition
             if at in self.watched and at in self.committed and not partition.is_offline:
                 self._compare(machine, partition)
 
-    def _is_true_leader(self, machine: Machine, partition: Partition) -> bool:
+    def is_true_leader(self, machine: Machine, partition: Partition) -> bool:
+        """Whether a broker leads as ZooKeeper says it, and knows."""
         state = self.state(partition.topic_partition)
         return (
             state is not None
@@ -224,7 +225,7 @@ class Invariants:
         """A replica below its own high watermark, and a true leader altogether, differs nowhere from the committed."""
         at, log = partition.topic_partition, partition.log
         known = self.committed[at]
-        bound = known.end if self._is_true_leader(machine, partition) else min(log.high_watermark, known.end)
+        bound = known.end if self.is_true_leader(machine, partition) else min(log.high_watermark, known.end)
         for path, inode in machine.disk.files_in(log.directory):
             if not path.endswith(_LOG_SUFFIX):
                 continue

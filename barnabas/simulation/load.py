@@ -76,6 +76,8 @@ class Stage:
     count: LoadCount = field(default_factory=LoadCount)
     is_over: bool = False
     on_violation: Callable[[str], None] = lambda _: None
+    on_out_of_range: Callable[[TopicPartition, int, int], None] = lambda *_: None
+    """A broker told a reader that it has not, or no more, what the reader was told before that it may read next."""
 
 
 class ClientProcess:
@@ -263,6 +265,7 @@ class ReaderProcess(ClientProcess):
         super().__init__(stage, name)
         self._partitions = partitions
         self._positions = dict.fromkeys(partitions, 0)
+        self._epochs: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
         """Read until the load is over, one partition after the other."""
@@ -299,6 +302,9 @@ class ReaderProcess(ClientProcess):
         try:
             leader = await self.cluster.leader(topic_partition)
             known = (await self.cluster.topic(topic_partition.topic)).partitions[topic_partition.partition]
+            if known.leader_epoch < self._epochs.get(topic_partition, -1):
+                # A broker that is behind has told of an earlier leader; who heard of a later one waits (KIP-320).
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, context=str(topic_partition))
             connection = await self.cluster.connection(leader.node_id)
             asked = FetchPartition(
                 partition=topic_partition.partition,
@@ -319,8 +325,9 @@ class ReaderProcess(ClientProcess):
             operation.fail(str(error), self.now())
             self.cluster.forget(topic_partition.topic)
             if isinstance(error, KafkaError) and error.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                stage.on_violation(f"{topic_partition}: {self.name} was told that {position} is out of range")
+                stage.on_out_of_range(topic_partition, position, leader.node_id)
             raise
+        self._epochs[topic_partition] = known.leader_epoch
         records = _decode(answer.record_set, position)
         operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=known.leader_epoch)
         stage.count.records_read += len(records)

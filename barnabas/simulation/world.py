@@ -64,6 +64,7 @@ class World:
             self.history,
             LoadSettings(),
             on_violation=self.violate,
+            on_out_of_range=self._on_out_of_range,
         )
         self._clients = 0
         loop.on_failure = self._on_life_failed
@@ -110,6 +111,13 @@ class World:
         machine.kill()
         if self.restarts_by_itself:
             self.start_later(machine.broker_id, self.chance.uniform(*_RESTART_S))
+
+    def _on_out_of_range(self, at: TopicPartition, position: int, number: int) -> None:
+        """A replica that lags may say so; a leader must have all that any reader was ever given."""
+        machine = self.machines[number]
+        partition = None if machine.broker is None else machine.broker.services.replicas.partition(at)
+        if partition is not None and self.invariants.is_true_leader(machine, partition):
+            self.violate(f"{at}: broker {number} leads and has not {position}, which a reader was told to read next")
 
     # Verbs: processes and machines.
 

@@ -29,7 +29,7 @@ STATE = paths.partition_state("t", 0)
 def office(*, isr: list[int] | None = None, version: int = 5) -> Office:
     """In office over brokers 1 to 4 (epoch 100); 1 leads t-0 of 1, 2 and 3 in leader epoch 7."""
     office = Office()
-    state = led(1, 7, isr or [1, 2], version=version)
+    state = led(1, 7, isr or [1, 2], version=version, by=2)
     office.take_over(1, 2, 3, 4, topics={"t": topic([1, 2, 3])}, states={AT: state})
     return office
 

@@ -141,6 +141,22 @@ async def test_a_preferred_election_does_not_end_the_wait_and_an_unclean_one_doe
     await cluster.until_led("t", by=2)
 
 
+async def test_what_was_told_before_somebody_led_counts_no_more(cluster: Cluster) -> None:
+    await back(cluster, 2, 0, 5)
+    third = await back(cluster, 3, 0, 9)
+    await until(lambda: was_asked(third))
+    await rest(cluster)
+    await cluster.controllers[1].ask(ElectLeaders(ElectionKind.UNCLEAN, (AT,)))
+    await cluster.until_led("t", by=2)
+    # As a follower of 2 it has lost what was not there.
+    third.log_ends[AT] = LogEnd(LeaderEpoch(1), 1)
+    cluster.kill(2)
+    await cluster.until_led("t", by=-1)
+    await back(cluster, 2, 1, 5)
+    await back(cluster, 4, 0, 0)
+    await cluster.until_led("t", by=2)
+
+
 async def test_a_new_controller_asks_again(cluster: Cluster) -> None:
     await back(cluster, 2, 0, 5)
     await back(cluster, 3, 0, 9)

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.actions import Report
-from controller.events import BrokersRead, ClusterRead
+from controller.events import BrokersRead, ClusterRead, IsrChangesRead
 from controller.state import Leadership
 from tests.unit.controller.core_rig import AT, Office, broker, led, sent, topic, writes
 from zk_schema.ops import Set
@@ -61,6 +61,15 @@ def test_who_is_away_at_the_takeover_has_restarted_when_it_comes() -> None:
     actions = office.handle(BrokersRead(known | {BrokerId(n): broker(n, NEW + n) for n in (1, 2)}))
     assert now(office) == (1, 6, [1])
     assert len(writes(actions)) == 1
+
+
+def test_who_is_away_stays_out_of_sync_when_the_state_is_read_again() -> None:
+    office = taken_over({3: OLD}, [1, 2], 1)
+    read = replace(led(-1, 5, [1, 2], version=1), mzxid=NEW + 50)
+    office.handle(IsrChangesRead((AT,), ()), read)
+    known = dict(office.core.state.brokers)
+    office.handle(BrokersRead(known | {BrokerId(n): broker(n, NEW + n) for n in (1, 2)}))
+    assert now(office) == (1, 6, [1])
 
 
 def test_a_restart_that_is_seen_together_with_others_is_one() -> None:

@@ -301,7 +301,7 @@ class Partition(Replica):
             if proposal is not None:
                 self._propose(proposal)
         self._advance()
-        if self._waits.trimmed.next_offset <= self.low_watermark:
+        if len(self._waits.trimmed):
             complete(self._waits.trimmed, self.low_watermark)
 
     def check_lag(self) -> None:

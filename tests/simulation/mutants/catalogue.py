@@ -138,11 +138,13 @@ PLANS: Final[Mapping[int, Plan]] = {
             ("broker.control_service", "ControlService._fence", cluster.do_not_wait),
         ),
         stories.a_command_comes_to_the_next_life,
+        {"settings": {"auto.leader.rebalance.enable": "false", "zookeeper.session.timeout.ms": "18000"}},
     ),
     38: Plan(
         mutant(
             "a log directory goes on after an error",
             ("barnabas.storage.directory", "LogDirectory.fail", cluster.go_on_after_a_failure),
+            ("barnabas.storage.log", "Log.finish_flush", cluster.forgive_a_failed_sync),
         ),
         stories.a_sync_fails,
         {"replication_factor": 1, "min_in_sync": 1, "topic_settings": {"flush.messages": "1"}},

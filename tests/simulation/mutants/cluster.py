@@ -61,11 +61,12 @@ def obey_old_commands(original: Rule) -> Rule:
     return decide_fence
 
 
-def lead_before_metadata(_original: Rule) -> Rule:
-    """32. Brokers are not told of each other before they are told of partitions."""
+def lead_before_metadata(original: Rule) -> Rule:
+    """32. A controller that comes into office does not tell brokers of each other before it tells of partitions."""
 
-    def greet(_self: Any, _brokers: Any) -> None:
-        return
+    def greet(self: Any, brokers: Any) -> None:
+        if self._state.term.epoch == 1:
+            original(self, brokers)
 
     return greet
 
@@ -118,3 +119,13 @@ def do_not_wait(original: Rule) -> Rule:
 def go_on_after_a_failure(_original: Rule) -> Rule:
     """38. A log directory that failed goes on."""
     return lambda *_: None
+
+
+def forgive_a_failed_sync(original: Rule) -> Rule:
+    """38. A log whose sync failed is not taken offline."""
+
+    def finish_flush(self: Any, flush: Any, *, succeeded: bool) -> None:
+        original(self, flush, succeeded=succeeded)
+        self.offline = False
+
+    return finish_flush

@@ -151,6 +151,15 @@ def test_a_new_partition_is_not_given_to_who_is_about_to_stop() -> None:
     assert [each and each.isr for each in sets] == [(TWO,), (ONE,)]
 
 
+def test_who_is_about_to_stop_does_not_follow_again_when_something_else_happens() -> None:
+    core = office({0: led(2, 4, [2, 1, 3])}, [2, 1, 3])
+    stops(core, 1)
+    actions = core.handle(BrokersRead(brokers(1, 2)))
+    assert written(actions) == [(2, 6, [2])]
+    assert "LeaderAndIsr" in sent(actions, 2)
+    assert "LeaderAndIsr" not in sent(actions, 1)
+
+
 def test_an_election_meanwhile_prefers_who_stays() -> None:
     core = office({0: led(2, 4, [2, 1, 3])}, [2, 1, 3])
     core.core.state.shutting_down[ONE] = None

@@ -79,6 +79,7 @@ async def test_a_last_replica_whose_machine_went_down_waits_for_the_others_and_t
     await back(cluster, 4, 0, 6)
     await cluster.until_led("t", by=3)
     assert cluster.in_sync("t") == [3]
+    assert [type(command) for command in second.heard].count(ReportLogEnds) == 1
 
 
 async def test_a_later_epoch_beats_a_longer_log(cluster: Cluster) -> None:

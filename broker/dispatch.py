@@ -6,6 +6,7 @@ range of versions, so that the peer can try again (KIP-511).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from struct import Struct
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVers
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.primitives import WireError
 from barnabas.runtime.disk import FileSlice
+from broker.metrics import FOLLOWER_FETCH
 from broker.registry import CloseConnection, Handler, Registry, Route
 
 _peek = Struct(">hh").unpack_from
@@ -61,6 +63,8 @@ def decode_request(registry: Registry, frame: bytearray) -> tuple[Route, Request
         request, _ = route.decode_request(frame, position, _MAX_ITEMS)
     except WireError as error:
         raise CloseConnection(f"{route.name} cannot be decoded: {error}") from error
+    if route.of_followers is not None and request.replica_id >= 0:
+        route = route.of_followers
     return route, header, request
 
 
@@ -88,7 +92,7 @@ def _open_route(registry: Registry, frame: bytearray) -> Route:
 
 def _route(handler: Handler, version: int) -> Route:
     key = handler.key
-    return Route(
+    route = Route(
         handler,
         int(key),
         version,
@@ -97,6 +101,9 @@ def _route(handler: Handler, version: int) -> Route:
         response_framer(key, version),
         _MAX_FRAME_BYTES if key is ApiKey.PRODUCE else _MAX_PLAIN_REQUEST_BYTES,
     )
+    if key is ApiKey.FETCH:
+        route.of_followers = replace(route, api_key=FOLLOWER_FETCH)
+    return route
 
 
 def _broken_header(error: WireError) -> CloseConnection:

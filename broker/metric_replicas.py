@@ -12,19 +12,25 @@ from broker.metrics import counter, gauge
 from broker.services import Services
 from replication.leader import LeaderState
 from replication.partition import Partition
-from replication.ports import IsrChangeCount
+from replication.ports import ReplicationCount
 
 _PARTITION = ("topic", "partition")
 
 
-def replica_families(services: Services, changes: IsrChangeCount) -> Iterator[Metric]:
+def replica_families(services: Services, counts: ReplicationCount) -> Iterator[Metric]:
     """All of them."""
-    yield counter("kafka_server_replicamanager_isrshrinks", "Replicas left an in-sync set", changes.shrinks)
-    yield counter("kafka_server_replicamanager_isrexpands", "A replica joined an in-sync set", changes.expands)
+    yield counter("kafka_server_replicamanager_isrshrinks", "Replicas left an in-sync set", counts.shrinks)
+    yield counter("kafka_server_replicamanager_isrexpands", "A replica joined an in-sync set", counts.expands)
     yield counter(
         "kafka_server_replicamanager_failedisrupdates",
         "The controller did not do what was proposed",
-        changes.failed_updates,
+        counts.failed_updates,
+    )
+    yield counter("kafka_server_brokertopicmetrics_replicationbytesin", "Bytes fetched from leaders", counts.bytes_in)
+    yield counter(
+        "kafka_server_brokertopicmetrics_replicationbytesout",
+        "Bytes that followers fetched",
+        services.metrics.replication_bytes_out,
     )
     led = [
         (partition, partition.leadership)

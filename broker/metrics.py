@@ -33,6 +33,11 @@ _LATE_US: Final = 50_000
 _OCTAVES: Final = _BUCKETS // 4 - 1
 
 
+FOLLOWER_FETCH: Final = -int(ApiKey.FETCH)
+"""Fetches of followers are counted as if they were an API of their own."""
+_FETCHES: Final = frozenset({int(ApiKey.FETCH), FOLLOWER_FETCH})
+
+
 class TimeHistogram:
     """How long something took, in microseconds. Durations gather first and are counted together: see `settled`."""
 
@@ -144,6 +149,15 @@ class _ApiTimes:
         self.versions: dict[int, int] = {}
         self.errors: dict[ErrorCode, int] = {}
 
+    def merged(self, other: "_ApiTimes") -> "_ApiTimes":
+        """What both counted."""
+        both = _ApiTimes()
+        for name in ("at_once", "delayed", "queue", "local", "remote", "send", "total"):
+            setattr(both, name, getattr(self, name).merged(getattr(other, name)))
+        both.versions = dict(Counter(self.versions) + Counter(other.versions))
+        both.errors = dict(Counter(self.errors) + Counter(other.errors))
+        return both
+
     def histograms(self) -> dict[str, TimeHistogram]:
         """By the name that Kafka gives each."""
         no_time = self.at_once.zeroed()
@@ -209,6 +223,8 @@ class BrokerMetrics(Collector):
         self._loop_lag = TimeHistogram()
         self._late_turns = 0
         self._refused_connections = 0
+        self.replication_bytes_out = 0
+        """What followers fetched; it is no topic's `bytes_out`."""
         self._sources: list[Source] = []
         self._window_began_ms = clock.monotonic_ms()
         self.registry.register(self)
@@ -339,11 +355,15 @@ class BrokerMetrics(Collector):
         yield from times.values()
 
     def _named_apis(self) -> Iterator[tuple[str, _ApiTimes]]:
-        """The APIs by Kafka's names. No follower fetches from this version, so consumers' fetches are all fetches."""
-        for api_key in sorted(self._apis):
+        """The APIs by Kafka's names: fetches are shown in all, and by who asked."""
+        for api_key in sorted(self._apis.keys() - _FETCHES):
             yield _REQUEST_NAMES[ApiKey(api_key)], self._apis[api_key]
-            if api_key == ApiKey.FETCH:
-                yield "FetchConsumer", self._apis[api_key]
+        if not self._apis.keys().isdisjoint(_FETCHES):
+            of_consumers = self._apis.get(ApiKey.FETCH) or _ApiTimes()
+            of_followers = self._apis.get(FOLLOWER_FETCH) or _ApiTimes()
+            yield "Fetch", of_consumers.merged(of_followers)
+            yield "FetchConsumer", of_consumers
+            yield "FetchFollower", of_followers
 
     def _traffic_families(self) -> Iterator[Metric]:
         for field, name in _TRAFFIC_NAMES.items():

@@ -76,6 +76,8 @@ class Route:
     decode_request: Decode
     frame_response: Frame
     max_frame_bytes: int
+    of_followers: "Route | None" = None
+    """Where followers' requests are counted apart: the same under another key."""
 
     @property
     def name(self) -> str:

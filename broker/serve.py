@@ -419,7 +419,7 @@ class _Start:
     async def _serve_metrics(self, services: Services, network: Network) -> MetricsServer | None:
         services.metrics.add_source(lambda: traffic_families(network.traffic))
         services.metrics.add_source(lambda: log_families(services))
-        services.metrics.add_source(lambda: replica_families(services, services.replicas.isr_changes))
+        services.metrics.add_source(lambda: replica_families(services, services.replicas.counts))
         port = self._config.metrics_port
         if port is None:
             return None

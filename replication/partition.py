@@ -341,7 +341,7 @@ class Partition(Replica):
         effect = leadership.isr.apply_answer(proposal, answer)
         if effect is AnswerEffect.IGNORED:
             return
-        changes = self._ports.isr_changes
+        changes = self._ports.counts
         if effect is AnswerEffect.UNDECIDED:
             changes.failed_updates += 1
             self._undecided = True

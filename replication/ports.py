@@ -11,13 +11,14 @@ from replication.isr import IsrChannel
 
 
 @dataclass(slots=True)
-class IsrChangeCount:
-    """How often partitions that this broker leads changed their in-sync sets."""
+class ReplicationCount:
+    """How often partitions that this broker leads changed their in-sync sets, and what it fetched as a follower."""
 
     shrinks: int = 0
     expands: int = 0
     failed_updates: int = 0
-    """Answers of the controller that decided nothing."""
+    """Answers of the controller to proposals that it did not do."""
+    bytes_in: int = 0
 
 
 @dataclass(slots=True)
@@ -37,4 +38,4 @@ class ReplicationPorts:
     broker_epoch_of: Callable[[BrokerId], BrokerEpoch | None]
     replica_lag_time_max_ms: int = 30_000
     holds_below_min_isr: bool = True
-    isr_changes: IsrChangeCount = field(default_factory=IsrChangeCount)
+    counts: ReplicationCount = field(default_factory=ReplicationCount)

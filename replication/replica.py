@@ -131,6 +131,7 @@ class Replica:
             else:
                 await self._write_in_thread(prepared)
             end = log_.log_end_offset
+        self._ports.counts.bytes_in += len(prepared.data)
         if log_.needs_flush():
             try:
                 await self.directory.flush(log_, end)

@@ -64,7 +64,7 @@ class Replicas:
     def __init__(self, ports: ReplicationPorts, fetchers: Fetching, moves: LogMoves) -> None:
         self._ports = ports
         self._moves = moves
-        self.isr_changes = ports.isr_changes
+        self.counts = ports.counts
         self._fetchers = fetchers
         self.broker_id = ports.broker_id
         self.log_directories = ports.log_directories

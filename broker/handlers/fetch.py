@@ -27,6 +27,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from broker.fetch_reader import FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
+from broker.metrics import FOLLOWER_FETCH
 from broker.registry import Handler
 from broker.services import RequestContext
 from replication.partition import Partition
@@ -38,7 +39,8 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
     """Answer now if that is due, else a future that is done when it is."""
     plan = _plan(request, context)
     if plan.error is not ErrorCode.NONE:
-        context.broker.metrics.count_error(messages.API.key, plan.error)
+        key = FOLLOWER_FETCH if request.replica_id >= 0 else messages.API.key
+        context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(request, context, plan)
     if fetch.read():
@@ -225,9 +227,12 @@ class _Fetch:
             if read.error is ErrorCode.NONE:
                 traffic = metrics.topic(topic)
                 traffic.fetch_requests += 1
-                traffic.bytes_out += read.size_bytes
+                if self._is_follower:
+                    metrics.replication_bytes_out += read.size_bytes
+                else:
+                    traffic.bytes_out += read.size_bytes
             else:
-                metrics.count_error(messages.API.key, read.error)
+                metrics.count_error(FOLLOWER_FETCH if self._is_follower else messages.API.key, read.error)
                 if not read.is_unknown:
                     metrics.topic(topic).failed_fetch_requests += 1
         return FetchResponse(session_id=plan.session_id, responses=topics)

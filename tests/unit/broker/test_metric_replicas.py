@@ -8,8 +8,9 @@ from broker.metric_replicas import replica_families
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
 from tests.support.virtual_time import virtual_time
-from tests.unit.broker.data_broker import DataBroker
+from tests.unit.broker.data_broker import DataBroker, fetch_now, fetch_request
 from tests.unit.replication.replica_world import ME, OTHER, append_now
+from tests.unit.storage.logs import batch
 
 TP = TopicPartition("t", 0)
 
@@ -22,7 +23,7 @@ async def lead(broker: DataBroker, *isr: BrokerId, min_isr: int) -> Partition:
 
 
 def shown(broker: DataBroker) -> dict[str, float]:
-    families: list[Metric] = list(replica_families(broker.services, broker.world.replicas.isr_changes))
+    families: list[Metric] = list(replica_families(broker.services, broker.world.replicas.counts))
     return {sample.name.removesuffix("_total"): sample.value for family in families for sample in family.samples}
 
 
@@ -61,3 +62,25 @@ async def test_what_others_lead_is_not_shown() -> None:
     assert shown(broker)["kafka_cluster_partition_replicascount"] == 2
     await broker.world.assign(1, leader=OTHER, replicas=(ME, OTHER))
     assert "kafka_cluster_partition_replicascount" not in shown(broker)
+
+
+@virtual_time
+async def test_what_followers_fetch_is_counted_apart() -> None:
+    broker = await DataBroker().open()
+    partition = await lead(broker, ME, OTHER, min_isr=1)
+    info = append_now(partition, b"a")
+    for replica, expected in ((OTHER, info.size_bytes), (-1, info.size_bytes)):
+        fetch_now(broker, fetch_request({TP: 0}, replica_id=replica, leader_epoch=0))
+        partition.log.set_high_watermark(1)
+        assert shown(broker)["kafka_server_brokertopicmetrics_replicationbytesout"] == expected
+    assert broker.metrics.topic("t").bytes_out == info.size_bytes
+    assert broker.metrics.topic("t").fetch_requests == 2
+
+
+@virtual_time
+async def test_what_is_fetched_from_leaders_is_counted() -> None:
+    broker = await DataBroker().open()
+    await broker.world.assign(3, leader=OTHER, replicas=(ME, OTHER))
+    data = batch(b"a", leader_epoch=3)
+    await broker.world.partition().append_as_follower(data, leader_epoch=LeaderEpoch(3))
+    assert shown(broker)["kafka_server_brokertopicmetrics_replicationbytesin"] == len(data)

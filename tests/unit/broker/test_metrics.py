@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
-from broker.metrics import BrokerMetrics, TimeHistogram, gauge
+from broker.metrics import FOLLOWER_FETCH, BrokerMetrics, TimeHistogram, gauge
 from broker.metrics_server import MetricsServer
 from tests.support.clock import ManualClock
 
@@ -66,12 +66,17 @@ def test_a_request_is_counted_by_api_version_and_stage() -> None:
     assert list(sums.values()) == [1, 2, 3, 4, 10]
 
 
-def test_a_fetch_is_shown_as_a_consumers_too() -> None:
+def test_fetches_are_shown_in_all_and_by_who_asked() -> None:
     metrics = BrokerMetrics(ManualClock())
-    metrics.request_done(ApiKey.FETCH, local_us=1, remote_us=0)
+    metrics.request_done(ApiKey.FETCH, local_us=1, remote_us=0, version=11)
+    for _ in range(2):
+        metrics.request_done(FOLLOWER_FETCH, local_us=1, remote_us=500_000, version=12)
+    metrics.count_error(FOLLOWER_FETCH, ErrorCode.FENCED_LEADER_EPOCH)
     samples = shown(metrics)
-    for name in ("Fetch", "FetchConsumer"):
-        assert samples[f'kafka_network_requestmetrics_totaltimems_count{{request="{name}"}}'] == 1
+    for name, count in (("Fetch", 3), ("FetchConsumer", 1), ("FetchFollower", 2)):
+        assert samples[f'kafka_network_requestmetrics_totaltimems_count{{request="{name}"}}'] == count
+    errors = [name for name in samples if name.startswith("kafka_network_requestmetrics_errors_total")]
+    assert sorted(name.partition('request="')[2] for name in errors) == ['Fetch"}', 'FetchFollower"}']
 
 
 def test_errors_are_counted_by_name() -> None:

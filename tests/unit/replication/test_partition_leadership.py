@@ -184,7 +184,7 @@ async def test_a_shrink_that_leaves_enough_raises_the_high_watermark() -> None:
     assert not wait.done()
     world.channel.obey(TP)
     assert (wait.result(), partition.isr) == (None, (ME, OTHER))
-    assert (world.ports.isr_changes.shrinks, world.ports.isr_changes.expands) == (1, 0)
+    assert (world.ports.counts.shrinks, world.ports.counts.expands) == (1, 0)
 
 
 # Changes of the in-sync set.
@@ -203,7 +203,7 @@ async def test_a_follower_that_has_all_is_taken_in() -> None:
     fetch(partition, 1, THIRD)
     world.channel.obey(TP)
     assert partition.isr == ALL
-    assert world.ports.isr_changes.expands == 2
+    assert world.ports.counts.expands == 2
 
 
 @virtual_time
@@ -229,7 +229,7 @@ async def test_an_answer_that_decides_nothing_is_asked_again_by_the_next_check()
     assert world.channel.proposed == [(ME, OTHER)] * 2, "once, until there is an answer again"
     world.channel.obey(TP)
     assert partition.isr == (ME, OTHER)
-    assert world.ports.isr_changes.failed_updates == 1
+    assert world.ports.counts.failed_updates == 1
 
 
 @virtual_time

@@ -41,6 +41,14 @@ def test_a_write_that_the_kernel_cuts_short_is_carried_on_or_fails(file: SystemF
     assert file.pread(size_limit + 1, 0) == b"y" * size_limit
 
 
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1_000_003])
+def test_a_write_of_any_size_is_whole_and_in_its_place(file: SystemFile, size: int) -> None:
+    data = bytes(number * 7 % 251 for number in range(size))
+    file.pwrite(memoryview(data), 11)
+    assert file.size() == 11 + size
+    assert file.pread(size, 11) == data
+
+
 def test_short_writes_and_reads_are_put_together(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
     write, read = os.pwrite, os.pread
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, at: write(descriptor, bytes(data)[:7], at))

@@ -7,31 +7,32 @@ epoch and this broker's own epoch before anything is touched.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicPartition
+from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.topic_configs import TopicConfigs, TopicSettings
+from broker.turns import Turns
 from controller.commands import (
     Command,
     CommandResult,
     LeaderAndIsr,
+    LeaderAndIsrPartition,
     LogEnd,
     ReportLogEnds,
     StopReplica,
     UpdateMetadata,
 )
 from controller.fencing import decide_fence
+from replication.quota import names_replica
 from replication.replicas import ReplicaAssignment, Replicas
 from zk_schema.ops import SessionLost
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 16
-"""Partitions that are worked on before clients have their turn: making a log touches the disk."""
 
 
 class ControlService:
@@ -46,6 +47,7 @@ class ControlService:
         log_directories: LogDirectories,
         topic_configs: TopicConfigs,
         broker_epoch: Callable[[], BrokerEpoch],
+        clock: Clock,
         registered: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._metadata = metadata
@@ -54,6 +56,7 @@ class ControlService:
         self._log_directories = log_directories
         self._topic_configs = topic_configs
         self._broker_epoch = broker_epoch
+        self._clock = clock
         self._registered = registered
         self._controller_epoch = ControllerEpoch(0)
 
@@ -68,7 +71,8 @@ class ControlService:
             # So is the registration that the command was meant for.
             return CommandResult(ErrorCode.STALE_BROKER_EPOCH)
         errors: dict[TopicPartition, ErrorCode] = {}
-        for number, partition in enumerate(command.partitions, 1):
+        turns = Turns(self._clock)
+        for partition in command.partitions:
             topic = settings[partition.topic]
             error = await self._replicas.assign(
                 ReplicaAssignment(
@@ -81,13 +85,18 @@ class ControlService:
                     is_new=partition.is_new,
                     min_in_sync_replicas=topic.min_insync_replicas,
                     log_config=topic.log,
+                    throttled_as_leader=self._is_throttled(partition, topic.leader_throttled_replicas),
+                    throttled_as_follower=self._is_throttled(partition, topic.follower_throttled_replicas),
                 )
             )
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
-            await _maybe_yield(number)
+            await turns.maybe_yield()
         self._replicas.settle()
         return CommandResult(partition_errors=errors)
+
+    def _is_throttled(self, partition: LeaderAndIsrPartition, throttled: tuple[str, ...]) -> bool:
+        return names_replica(throttled, partition=partition.partition, broker_id=self._replicas.broker_id)
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
         """Stop serving replicas, and remove the logs of those that are deleted."""
@@ -95,13 +104,14 @@ class ControlService:
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         errors: dict[TopicPartition, ErrorCode] = {}
-        for number, partition in enumerate(command.partitions, 1):
+        turns = Turns(self._clock)
+        for partition in command.partitions:
             error = await self._replicas.stop(
                 partition.topic_partition, leader_epoch=partition.leader_epoch, delete=partition.delete
             )
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
-            await _maybe_yield(number)
+            await turns.maybe_yield()
         self._replicas.settle()
         return CommandResult(partition_errors=errors)
 
@@ -164,8 +174,3 @@ class ControlService:
                 error.name,
             )
         return error
-
-
-async def _maybe_yield(done: int) -> None:
-    if done % _AT_ONCE == 0:
-        await asyncio.sleep(0)

@@ -47,6 +47,7 @@ class PartitionRead:
         "error",
         "has_more",
         "high_watermark",
+        "is_throttled",
         "last_stable_offset",
         "log_start_offset",
         "preferred_replica",
@@ -65,6 +66,8 @@ class PartitionRead:
         self.preferred_replica = NO_REPLICA
         self.has_more = True
         """Whether the next answer of the session must look at the partition even if nothing happens to it."""
+        self.is_throttled = False
+        """Whether what is sent of it to a follower counts against the quota of the leader."""
         self.records: FileSlice | None = None
 
     @property
@@ -203,6 +206,7 @@ class FetchReader:
         else:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
         may_read = is_assigned and not self._is_held(partition)
+        read.is_throttled = self._follower is not None and partition.throttled_as_leader
         result = replica.read(
             wanted.fetch_offset,
             max_bytes=max_bytes if may_read else 0,
@@ -226,6 +230,19 @@ class FetchReader:
                 release((read,))
                 raise
         return read
+
+    def _is_held(self, partition: Partition) -> bool:
+        """Whether the quota holds it up (KIP-73): a throttled replica for a follower that is not in sync."""
+        follower = self._follower
+        if follower is None or not partition.throttled_as_leader or partition.is_in_sync(follower):
+            return False
+        return self._broker.replicas.quotas.leader.is_exceeded(self._broker.clock.monotonic_ms())
+
+    def count_throttled(self, reads: Iterable[PartitionRead]) -> None:
+        """These are sent: what is throttled of them counts against the quota."""
+        size = sum(read.size_bytes for read in reads if read.is_throttled)
+        if size:
+            self._broker.replicas.quotas.leader.record(size, self._broker.clock.monotonic_ms())
 
     def _has_more(self, partition: Partition, wanted: WantedPartition, high_watermark: int) -> bool:
         if self._follower is None:

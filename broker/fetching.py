@@ -13,6 +13,7 @@ from broker.config import BrokerConfig
 from broker.metadata_view import MetadataView
 from replication.fetcher_ports import FetchCount, FetcherPorts, FetcherSettings
 from replication.fetchers import Fetchers
+from replication.quota import ReplicationQuota, ReplicationQuotas
 
 _LARGEST_BATCH_BYTES: Final = 1 << 30
 """An answer may exceed what was asked for by one batch."""
@@ -26,6 +27,7 @@ def make_fetchers(
     network: Network,
     clock: Clock,
     spawn: Callable[..., "asyncio.Task[None]"],
+    quota: ReplicationQuota,
 ) -> Fetchers:
     """Fetchers that reach leaders by the listener between brokers."""
     connector = connector_over(network, peer_options(config))
@@ -38,7 +40,7 @@ def make_fetchers(
         timeout_ms = config.replica_socket_timeout_ms
         return await open_connection(address, connector=connector, client_id=name, timeout_ms=timeout_ms)
 
-    ports = FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount())
+    ports = FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount(), quota)
     return Fetchers(fetcher_settings(config, broker_id), ports)
 
 
@@ -53,6 +55,22 @@ def fetcher_settings(config: BrokerConfig, broker_id: BrokerId) -> FetcherSettin
         response_max_bytes=config.replica_fetch_response_max_bytes,
         backoff_ms=config.replica_fetch_backoff_ms,
         socket_timeout_ms=config.replica_socket_timeout_ms,
+    )
+
+
+def replication_quotas(config: BrokerConfig) -> ReplicationQuotas:
+    """The quotas of replication, without bounds: those are dynamic (`broker.config_changes`)."""
+
+    def quota(prefix: str) -> ReplicationQuota:
+        count, seconds = (config.values[f"{prefix}.window.{name}"] for name in ("num", "size.seconds"))
+        assert isinstance(count, int)
+        assert isinstance(seconds, int)
+        return ReplicationQuota(sample_count=count, sample_ms=seconds * 1_000)
+
+    return ReplicationQuotas(
+        leader=quota("replication.quota"),
+        follower=quota("replication.quota"),
+        moves=quota("alter.log.dirs.replication.quota"),
     )
 
 

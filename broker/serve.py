@@ -24,6 +24,7 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings
 from broker.boot_state import BootState
 from broker.config import BrokerConfig
+from broker.config_changes import ConfigChanges
 from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
@@ -31,7 +32,7 @@ from broker.controlled_shutdown import Handover
 from broker.directory_reports import report_directory_failure
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
-from broker.fetching import make_fetchers
+from broker.fetching import make_fetchers, replication_quotas
 from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.membership import Membership, MembershipRefused
@@ -210,6 +211,8 @@ class _Start:
         self._begin_chore(log_directories.run_maintenance(), "log maintenance")
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chore(services.replicas.check_lags(), "in-sync sets")
+        changes = ConfigChanges(broker_id, zk, TopicConfigs(config, zk), services.replicas)
+        self._begin_chore(changes.run(), "changes of configuration")
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
@@ -258,11 +261,20 @@ class _Start:
         return channel
 
     async def _hear_of_the_cluster(self, services: Services) -> None:
-        """Serve nobody before a controller has spoken: librdkafka, once told of no brokers at all, asks no more."""
+        """Serve nobody before a controller has told all that there is.
+
+        librdkafka, once told of no brokers at all, asks no more; and of a topic that a broker which has just come back
+        does not know it drops the partitions, so that what it has in flight is written twice.
+        """
         # A controller that is gone is replaced within a session timeout.
         timeout_ms = self._config.zookeeper_session_timeout_ms + _CONTROLLER_GRACE_MS
-        if not await services.metadata.wait_for_broker(services.broker_id, timeout_ms=timeout_ms):
-            log.warning("broker %d: no word from a controller within %d ms", services.broker_id, timeout_ms)
+        try:
+            deleted = await services.zk.children(paths.DELETE_TOPICS) or []
+            topics = set(await services.zk.children(paths.BROKER_TOPICS) or []) - set(deleted)
+        except ZooKeeperError as error:
+            raise StartFailed(str(error)) from error
+        if not await services.metadata.wait_for_all(services.broker_id, topics, timeout_ms=timeout_ms):
+            log.warning("broker %d: not told of everything within %d ms", services.broker_id, timeout_ms)
 
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""
@@ -390,8 +402,17 @@ class _Start:
             broker_epoch_of=metadata.broker_epoch_of,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
             holds_below_min_isr=config.last_replica_defence,
+            quotas=replication_quotas(config),
         )
-        fetchers = make_fetchers(config, broker_id, metadata=metadata, network=network, clock=clock, spawn=spawn)
+        fetchers = make_fetchers(
+            config,
+            broker_id,
+            metadata=metadata,
+            network=network,
+            clock=clock,
+            spawn=spawn,
+            quota=replication.quotas.follower,
+        )
         moves = LogMoves(replication, self._ports.offload, at_once=config.replica_moves_at_once)
         return Replicas(replication, fetchers, moves)
 
@@ -406,6 +427,7 @@ class _Start:
             topic_configs=TopicConfigs(self._config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,
             registered=membership.registered.wait,
+            clock=self._ports.clock,
         )
         try:
             control = await control_plane.serve(

@@ -35,6 +35,8 @@ class TopicSettings:
 
     log: LogConfig
     min_insync_replicas: int
+    leader_throttled_replicas: tuple[str, ...] = ()
+    follower_throttled_replicas: tuple[str, ...] = ()
 
 
 def check_topic_config(overrides: Mapping[str, str]) -> None:
@@ -110,7 +112,13 @@ def resolve_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> tuple[T
         except TopicConfigRefused as error:
             left_out.append(str(error))
     values, _ = topic_values(config, served)
-    return TopicSettings(_log_config(config, values), _number(values, "min.insync.replicas")), left_out
+    settings = TopicSettings(
+        _log_config(config, values),
+        _number(values, "min.insync.replicas"),
+        _texts(values, "leader.replication.throttled.replicas"),
+        _texts(values, "follower.replication.throttled.replicas"),
+    )
+    return settings, left_out
 
 
 def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogConfig:
@@ -136,6 +144,12 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         compact="compact" in policy,
         record_validation=config.record_validation,
     )
+
+
+def _texts(values: Mapping[str, ConfigValue], name: str) -> tuple[str, ...]:
+    value = values[name]
+    assert isinstance(value, list), name
+    return tuple(value)
 
 
 def _number(values: Mapping[str, ConfigValue], name: str) -> int:

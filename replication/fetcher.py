@@ -54,6 +54,8 @@ _LEAST_DELAY_MS: Final = 50
 """The first delay after an error; each further one is twice as long, up to replica.fetch.backoff.ms."""
 _SOON_MS: Final = 10
 """How long others are waited for where a partition is busy, and how long a fetch is parked then."""
+_THROTTLED_MS: Final = 100
+"""How long a replica that the quota holds up is left out before it is looked at again."""
 _POSITIONS_EACH_MS: Final = 30_000
 """How often all positions are looked at: retention here moves the start of a log that nobody writes to."""
 _SESSION_ERRORS: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
@@ -180,10 +182,17 @@ class Fetcher:
         topic_partition = followed.topic_partition
         if followed.phase is Phase.TRUNCATING:
             self._truncating[topic_partition] = followed
+        elif self._is_held(followed):
+            self._delay(followed, _THROTTLED_MS)
         elif followed.phase is Phase.FETCHING:
             log_ = followed.replica.log
             position = Position(log_.log_end_offset, log_.log_start_offset, followed.leader_epoch)
             self._session.want(topic_partition, position)
+
+    def _is_held(self, followed: Followed) -> bool:
+        """Whether the quota holds it up: one that is throttled and lags, or has not been told yet that it does not."""
+        is_throttled = followed.replica.throttled_as_follower and followed.lag != 0
+        return is_throttled and followed.phase is Phase.FETCHING and self._ports.quota.is_exceeded(self._now_ms())
 
     def _set_aside(self, followed: Followed) -> None:
         """Let no round ask for the partition."""
@@ -404,6 +413,8 @@ class Fetcher:
         self, followed: Followed, answer: FetchablePartitionResponse, records: memoryview
     ) -> Coroutine[Any, Any, None]:
         self._ports.count.received_bytes += len(records)
+        if followed.replica.throttled_as_follower:
+            self._ports.quota.record(len(records), self._now_ms())
         return followed.take(records, high_watermark=answer.high_watermark, log_start_offset=answer.log_start_offset)
 
     def _take_beside(self, followed: Followed, answer: FetchablePartitionResponse, size: int) -> None:

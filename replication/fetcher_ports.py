@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from barnabas.client.connection import Address, Connection
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.clock import Clock
+from replication.quota import ReplicationQuota
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,7 +37,7 @@ class FetcherPorts:
     """What the fetchers of one broker share.
 
     `endpoint_of` tells where a broker is reached by others, None while it is not known to live; `connect` opens a
-    connection there for a client of that name, and raises ClientError.
+    connection there for a client of that name, and raises ClientError. `quota` is for throttled replicas.
     """
 
     clock: Clock
@@ -44,3 +45,4 @@ class FetcherPorts:
     endpoint_of: Callable[[BrokerId], Address | None]
     connect: Callable[[Address, str], Awaitable[Connection]]
     count: FetchCount
+    quota: ReplicationQuota

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 _PIECE_BYTES: Final = 256 * 1024
 _FEW_PIECES: Final = 4
 """A rest that is copied while writers wait."""
+_THROTTLED_S: Final = 0.1
 _ANY_UNIQUE: Final = "0" * 32
 
 
@@ -156,6 +157,7 @@ class _Copy:
         self._future = future
         self._futures = ports.log_directories.futures
         self._clock = ports.clock
+        self._quota = ports.quotas.moves
         self._offload = offload
         self._agreed_after: tuple[Log, int] | None = None
 
@@ -179,8 +181,14 @@ class _Copy:
                     return
                 target, pieces = present.log_end_offset, 0
             else:
+                if nearly:
+                    await self._wait_for_quota()
                 await self._copy_piece(present)
                 pieces += 1
+
+    async def _wait_for_quota(self) -> None:
+        while self._quota.is_exceeded(self._clock.monotonic_ms()):
+            await asyncio.sleep(_THROTTLED_S)
 
     async def finish(self) -> tuple[Log, LogDirectory]:
         """Copy the rest, while nothing is written, and let the new log take the place."""
@@ -225,6 +233,7 @@ class _Copy:
             read.slice.release()
         if (present, present.truncations) != self._agreed_after:
             return
+        self._quota.record(len(data), self._clock.monotonic_ms())
         first_offset = read_header(data).base_offset
         if future.log_end_offset < min(first_offset, present.log_start_offset):
             # Retention has passed the copy.

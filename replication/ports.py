@@ -8,6 +8,7 @@ from barnabas.protocol.ids import BrokerEpoch, BrokerId
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
 from replication.isr import IsrChannel
+from replication.quota import ReplicationQuotas
 
 
 @dataclass(slots=True)
@@ -39,3 +40,4 @@ class ReplicationPorts:
     replica_lag_time_max_ms: int = 30_000
     holds_below_min_isr: bool = True
     counts: ReplicationCount = field(default_factory=ReplicationCount)
+    quotas: ReplicationQuotas = field(default_factory=ReplicationQuotas)

@@ -50,6 +50,10 @@ class Replica:
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH
         self.is_offline = False
+        self.throttled_as_leader = False
+        """Whether followers that lag get from here no more than the quota allows (KIP-73)."""
+        self.throttled_as_follower = False
+        """Whether it fetches no more than the quota allows while it lags."""
         self._ports = ports
         self._broker_id = ports.broker_id
         self._clock = ports.clock

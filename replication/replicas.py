@@ -6,6 +6,7 @@ it follows a leader: fetching ends before its role changes or it is stopped, and
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,6 +24,7 @@ from barnabas.storage.log_config import LogConfig
 from replication.log_moves import LogMoves
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
+from replication.quota import names_replica
 from replication.replica import Replica
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,8 @@ class ReplicaAssignment:
     is_new: bool
     min_in_sync_replicas: int
     log_config: LogConfig
+    throttled_as_leader: bool = False
+    throttled_as_follower: bool = False
 
 
 class Fetching(Protocol):
@@ -65,6 +69,7 @@ class Replicas:
         self._ports = ports
         self._moves = moves
         self.counts = ports.counts
+        self.quotas = ports.quotas
         self._fetchers = fetchers
         self.broker_id = ports.broker_id
         self.log_directories = ports.log_directories
@@ -96,6 +101,8 @@ class Replicas:
             except LogOffline as error:
                 log.error("%s: its log cannot be made: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
+        partition.throttled_as_leader = assignment.throttled_as_leader
+        partition.throttled_as_follower = assignment.throttled_as_follower
         self._fetchers.unfollow(topic_partition)
         if assignment.leader_id == self.broker_id:
             await partition.become_leader(
@@ -125,12 +132,42 @@ class Replicas:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
         self._fetchers.stop_idle()
 
+    def configure(
+        self,
+        topic: str,
+        log_config: LogConfig,
+        *,
+        min_in_sync_replicas: int,
+        leader_throttled: Sequence[str],
+        follower_throttled: Sequence[str],
+    ) -> int:
+        """The settings of a topic are others from now on; how many replicas here that is for."""
+        changed = 0
+        for partition in self.partitions():
+            name, number = partition.topic_partition
+            if name == topic:
+                changed += 1
+                partition.log.config = log_config
+                partition.set_min_in_sync_replicas(min_in_sync_replicas)
+                partition.throttled_as_leader = names_replica(
+                    leader_throttled, partition=number, broker_id=self.broker_id
+                )
+                partition.throttled_as_follower = names_replica(
+                    follower_throttled, partition=number, broker_id=self.broker_id
+                )
+        return changed
+
     def move(self, topic_partition: TopicPartition, path: str, *, is_known: bool) -> ErrorCode:
         """Have a replica moved to another log directory; the answer is the one of AlterReplicaLogDirs."""
         return self._moves.order(topic_partition, self._partitions.get(topic_partition), path, is_known=is_known)
 
     def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
+        if assignment.is_new and self.log_directories.log(topic_partition) is not None:
+            # Of an earlier topic of this name, or of a replica that moved away while this broker was down: nobody knows
+            # the records in it, and its leader epochs mean nothing here.
+            log.warning("%s: the replica is new, so the log that is here is stale and goes", topic_partition)
+            self.log_directories.delete_log(topic_partition)
         log_ = self.log_directories.create_log(topic_partition, assignment.log_config, is_new=assignment.is_new)
         log_.config = assignment.log_config
         directory = self.log_directories.directory_of(topic_partition)

@@ -46,7 +46,9 @@ QUOTA_KEYS: Final = (
     ConfigKey("quota.producer.default", LONG, LONG_MAX, HIGH, "Bytes a second that a client may produce.", at_least(1)),
     ConfigKey("quota.consumer.default", LONG, LONG_MAX, HIGH, "Bytes a second that a client may fetch.", at_least(1)),
     ConfigKey("quota.window.num", INT, 11, LOW, "Samples of a client's quota.", at_least(1)),
-    ConfigKey("replication.quota.window.num", INT, 11, LOW, "Samples of the quota of replication.", at_least(1)),
+    ConfigKey(
+        "replication.quota.window.num", INT, 11, LOW, "Samples of the quota of replication.", at_least(1), acts=True
+    ),
     ConfigKey(
         "alter.log.dirs.replication.quota.window.num",
         INT,
@@ -54,6 +56,7 @@ QUOTA_KEYS: Final = (
         LOW,
         "Samples of the quota of moves between directories.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey("controller.quota.window.num", INT, 11, LOW, "Samples of the quota of changes of topics.", at_least(1)),
     ConfigKey("quota.window.size.seconds", INT, 1, LOW, "Time of a sample of a client's quota.", at_least(1)),
@@ -64,6 +67,7 @@ QUOTA_KEYS: Final = (
         LOW,
         "Time of a sample of the quota of replication.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "alter.log.dirs.replication.quota.window.size.seconds",
@@ -72,6 +76,7 @@ QUOTA_KEYS: Final = (
         LOW,
         "Time of a sample of the quota of moves between directories.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "controller.quota.window.size.seconds",

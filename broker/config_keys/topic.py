@@ -282,6 +282,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Replicas whose leaders send them no faster than the throttle allows.",
         _REPLICAS,
+        acts=True,
     ),
     TopicKey(
         "follower.replication.throttled.replicas",
@@ -290,6 +291,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Replicas that fetch no faster than the throttle allows.",
         _REPLICAS,
+        acts=True,
     ),
     TopicKey(
         "message.downconversion.enable",

@@ -215,6 +215,8 @@ class _Fetch:
         plan = self._plan
         session = plan.session
         topics: list[FetchableTopicResponse] = []
+        if self._is_follower:
+            self._reader.count_throttled(self._reads)
         metrics = self._context.broker.metrics
         for read in self._reads:
             wanted = read.wanted

@@ -76,6 +76,7 @@ PURE: Final = (
     "replication/follower.py",
     "replication/isr.py",
     "replication/leader.py",
+    "replication/quota.py",
     "replication/waiters.py",
     "zk_schema/json_text.py",
     "zk_schema/ops.py",

@@ -37,6 +37,7 @@ from barnabas.protocol.schema import Api
 from barnabas.storage.leader_epochs import LeaderEpochs
 from replication.fetcher_ports import FetchCount, FetcherPorts, FetcherSettings
 from replication.fetchers import Fetchers
+from replication.quota import ReplicationQuota
 from tests.unit.replication.replica_world import ME, OTHER
 from tests.unit.storage.logs import batch
 
@@ -119,6 +120,7 @@ class SmallLeader:
         self.is_down = False
         self.is_hung = False
         self.has_sessions = True
+        self.quota = ReplicationQuota()
         self.address: Address | None = ADDRESS
         self.latency_s = 0.0
         """How long each answer is under way."""
@@ -156,6 +158,7 @@ class SmallLeader:
             endpoint_of=lambda leader_id: self.address if leader_id == OTHER else None,
             connect=cast("Callable[[Address, str], Awaitable[Connection]]", self.connect),
             count=FetchCount(),
+            quota=self.quota,
         )
         return Fetchers(settings.pop("settings", None) or FetcherSettings(replica_id=ME, **settings), ports)
 

@@ -18,10 +18,12 @@ from barnabas.protocol.messages import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     delete_records,
+    describe_cluster,
     describe_log_dirs,
     elect_leaders,
     list_partition_reassignments,
     offset_for_leader_epoch,
+    update_features,
 )
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -34,6 +36,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from barnabas.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -42,8 +45,10 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.simulation.history import History
 from barnabas.simulation.load import ClientProcess, LoadCount, ProducerProcess
+from barnabas.simulation.strangers import Stranger
 from barnabas.simulation.world import World
 
 _TIMEOUT_MS: Final = 3_000
@@ -222,6 +227,28 @@ class Errands(ClientProcess):
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(at.topic, [asked])])
         await self._ask(offset_for_leader_epoch.API, request, node=leader.node_id)
 
+    async def visit_as_stranger(self) -> None:
+        """Several requests that a good client would not send."""
+        now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
+        stranger = Stranger(self.cluster, self.chance, lambda: now_ms)
+        for _ in range(5):
+            scratch = TopicPartition(self.chance.choice(self._scratch), 0) if self._scratch else None
+            try:
+                await stranger.visit(self._a_partition(), scratch)
+            except ClientError:
+                continue
+
+    async def look_at_metrics(self) -> None:
+        """What a scraper would be told; and where the cluster stands."""
+        broker = self._world.machines[self._a_broker()].broker
+        if broker is not None:
+            broker.services.metrics.exposition()
+        await self._ask(describe_cluster.API, DescribeClusterRequest(), node=self._a_broker())
+
+    async def change_features(self) -> None:
+        wanted = [FeatureUpdateKey(self.chance.choice(["", "unknown"]), self.chance.randint(-1, 2), False)]
+        await self._ask(update_features.API, UpdateFeaturesRequest(_TIMEOUT_MS, wanted))
+
     async def read_many(self) -> None:
         """Read every partition of the load a little, as the shipped consumer does."""
         ranges = {at: OffsetRange(0, 12) for at in self._watched}
@@ -253,4 +280,7 @@ KINDS: Final[Mapping[str, Callable[[Errands], Awaitable[None]]]] = {
     "look at offsets": Errands.look_at_offsets,
     "look at epochs": Errands.look_at_epochs,
     "read many": Errands.read_many,
+    "stranger": Errands.visit_as_stranger,
+    "look at metrics": Errands.look_at_metrics,
+    "change features": Errands.change_features,
 }

@@ -187,7 +187,7 @@ class _Copy:
                 pieces += 1
 
     async def _wait_for_quota(self) -> None:
-        while self._quota.is_exceeded(self._clock.monotonic_ms()):
+        while self._quota.is_exceeded(self._clock.monotonic_ms()):  # noqa: ASYNC110 - only time ends it
             await asyncio.sleep(_THROTTLED_S)
 
     async def finish(self) -> tuple[Log, LogDirectory]:

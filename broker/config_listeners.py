@@ -2,8 +2,8 @@
 
 A listener is NAME://host:port; names are made upper case as in Kafka. An empty host binds every interface, and the name
 of the machine is what others are told of it. Without `listeners` there is one named PLAINTEXT on `host.name`:`port`;
-without `advertised.listeners` the advertised host and port, else the listeners themselves, are what others are told. Only PLAINTEXT listeners can be served in this version,
-so one that maps to another protocol is refused.
+without `advertised.listeners` the advertised host and port, else the listeners themselves, are what others are told.
+Only PLAINTEXT listeners can be served in this version, so one that maps to another protocol is refused.
 """
 
 import re

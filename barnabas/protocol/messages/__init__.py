@@ -1,4 +1,4 @@
-"""Every client-facing message of Kafka 2.7 and DescribeCluster of later ones, one module per API, and the table of them.
+"""Every client-facing message of Kafka 2.7, and DescribeCluster of later ones: one module per API, and their table.
 
 A module declares an API's request, its response and the structs that they nest, named as Kafka's own schemas name
 them, and joins them as `API`. Fields hold what travels: an error code is an int here, and means what `ErrorCode` says.

@@ -25,6 +25,7 @@ from controller.commands import (
     ReportLogEnds,
     StopReplica,
     UpdateMetadata,
+    UpdateMetadataPartition,
 )
 from controller.fencing import decide_fence
 from replication.quota import names_replica
@@ -32,7 +33,6 @@ from replication.replicas import ReplicaAssignment, Replicas
 from zk_schema.ops import SessionLost
 
 log = logging.getLogger(__name__)
-
 
 
 class ControlService:
@@ -123,7 +123,19 @@ class ControlService:
             for partition in command.partitions:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
+                await self._leave_what_went_elsewhere(partition)
         return CommandResult(error)
+
+    async def _leave_what_went_elsewhere(self, partition: UpdateMetadataPartition) -> None:
+        """Remove a replica whose partition was moved away while no controller could reach this broker.
+
+        Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over.
+        """
+        held = self._replicas.partition(partition.topic_partition)
+        is_ours = self._replicas.broker_id in partition.replicas
+        if held is not None and not is_ours and partition.leader_epoch > held.leader_epoch:
+            log.warning("%s: moved to %s meanwhile", partition.topic_partition, partition.replicas)
+            await self._replicas.stop(partition.topic_partition, leader_epoch=partition.leader_epoch, delete=True)
 
     async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
         """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""

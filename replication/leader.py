@@ -23,11 +23,22 @@ UNKNOWN_OFFSET: Final = -1
 
 
 class RemoteReplica:
-    """A follower, as far as its fetches of this leader epoch tell. `caught_up_ms` is None while it never had all."""
+    """A follower, as far as its fetches of this leader epoch tell. `caught_up_ms` is None while it never had all.
 
-    __slots__ = ("caught_up_ms", "end_offset", "last_fetch_leader_end", "last_fetch_ms", "log_start_offset")
+    `broker_epoch` is the registration under which its broker was known when it fetched last.
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "end_offset",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_start_offset",
+    )
 
     def __init__(self, *, caught_up_ms: int | None, leader_end_offset: int, now_ms: int) -> None:
+        self.broker_epoch: BrokerEpoch | None = None
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
@@ -142,6 +153,22 @@ class LeaderState:
         ):
             return None
         return self.isr.propose_expand(replica_id, broker_epoch=broker_epoch)
+
+    def decide_expand_again(
+        self, *, leader_end_offset: int, high_watermark: int, broker_epoch_of: Callable[[BrokerId], BrokerEpoch | None]
+    ) -> IsrProposal | None:
+        """Propose to take in a replica that has all and whose last fetch could not be acted on.
+
+        It will not say so again: an idle follower names no partition. What a broker said before it started anew does
+        not count.
+        """
+        for replica_id, remote in self.remotes.items():
+            broker_epoch = broker_epoch_of(replica_id)
+            if remote.end_offset == leader_end_offset and broker_epoch == remote.broker_epoch:
+                proposal = self.decide_expand(replica_id, high_watermark=high_watermark, broker_epoch=broker_epoch)
+                if proposal is not None:
+                    return proposal
+        return None
 
     def decide_shrink(self, *, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> IsrProposal | None:
         """Propose to leave out those that lag for more than `max_lag_ms`, if some do and nothing is pending."""

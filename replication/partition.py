@@ -292,11 +292,10 @@ class Partition(Replica):
             now_ms=self._clock.monotonic_ms(),
         ):
             return
+        leadership.remotes[replica_id].broker_epoch = broker_epoch = self._ports.broker_epoch_of(replica_id)
         if replica_id not in leadership.isr.committed:
             proposal = leadership.decide_expand(
-                replica_id,
-                high_watermark=self.log.high_watermark,
-                broker_epoch=self._ports.broker_epoch_of(replica_id),
+                replica_id, high_watermark=self.log.high_watermark, broker_epoch=broker_epoch
             )
             if proposal is not None:
                 self._propose(proposal)
@@ -305,7 +304,10 @@ class Partition(Replica):
             complete(self._waits.trimmed, self.low_watermark)
 
     def check_lag(self) -> None:
-        """Have replicas left out that lag for too long. To be called each half of replica.lag.time.max.ms."""
+        """Have replicas left out that lag for too long, and those taken in that could not be before.
+
+        To be called each half of replica.lag.time.max.ms.
+        """
         leadership = self.leadership
         if leadership is None or not leadership.remotes or self.is_offline:
             return
@@ -316,6 +318,10 @@ class Partition(Replica):
             leader_end_offset=self.log.log_end_offset,
             now_ms=self._clock.monotonic_ms(),
             max_lag_ms=self._ports.replica_lag_time_max_ms,
+        ) or leadership.decide_expand_again(
+            leader_end_offset=self.log.log_end_offset,
+            high_watermark=self.log.high_watermark,
+            broker_epoch_of=self._ports.broker_epoch_of,
         )
         if proposal is not None:
             self._propose(proposal)

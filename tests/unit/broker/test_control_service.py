@@ -48,6 +48,7 @@ class Ordered:
             log_directories=self.broker.services.log_directories,
             topic_configs=TopicConfigs(make_config(), self.zk),
             broker_epoch=lambda: self.epoch,
+            clock=self.broker.services.clock,
         )
 
     async def open(self) -> "Ordered":
@@ -279,3 +280,32 @@ async def test_the_ends_of_logs_are_told_whether_or_not_a_controller_spoke_of_th
     directory.fail(OSError("planted"))
     result = await ordered.obey(ReportLogEnds(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [T0, missing]))
     assert result == CommandResult(partition_errors=dict.fromkeys([T0, missing], ErrorCode.KAFKA_STORAGE_ERROR))
+
+
+@virtual_time
+async def test_a_replica_that_was_moved_away_meanwhile_is_removed() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.lead(0, 1, epoch=3))
+    elsewhere = describe("t", 0, leader=7, replicas=(7, 8), epoch=4)
+    stale = describe("t", 1, leader=7, replicas=(7, 8), epoch=3)
+    command = UpdateMetadata(
+        CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [elsewhere, stale], (live_broker(1), live_broker(7))
+    )
+    assert await ordered.obey(command) == CommandResult()
+    assert not ordered.holds(T0)
+    assert ordered.holds(TopicPartition("t", 1)), "what is told of an epoch that is over removes nothing"
+
+
+@virtual_time
+async def test_a_command_waits_until_the_broker_is_registered() -> None:
+    ordered = await Ordered().open()
+    registered = asyncio.Event()
+    ordered.service._registered = registered.wait
+    ordered.epoch = BrokerEpoch(-1)
+    order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(0, broker=100)))
+    await asyncio.sleep(5)
+    assert not order.done()
+    ordered.epoch = BrokerEpoch(101)
+    registered.set()
+    assert await order == CommandResult(ErrorCode.STALE_BROKER_EPOCH)
+    assert not ordered.holds()

@@ -218,6 +218,32 @@ async def test_a_broker_that_the_metadata_does_not_know_is_not_taken_in() -> Non
 
 
 @virtual_time
+async def test_who_caught_up_while_something_else_was_pending_is_taken_in_by_the_next_check() -> None:
+    world, partition = await leading(isr=(ME,))
+    append_now(partition)
+    fetch(partition, 1, OTHER)
+    fetch(partition, 1, THIRD)
+    world.channel.obey(TP)
+    assert partition.isr == (ME, OTHER)
+    # An idle follower says no more: it has all.
+    partition.check_lag()
+    world.channel.obey(TP)
+    assert partition.isr == ALL
+
+
+@virtual_time
+async def test_what_a_broker_said_before_it_started_anew_takes_nobody_in() -> None:
+    world, partition = await leading(isr=(ME,))
+    append_now(partition)
+    fetch(partition, 1, OTHER)
+    fetch(partition, 1, THIRD)
+    world.channel.obey(TP)
+    world.live[THIRD] = BrokerEpoch(9)
+    partition.check_lag()
+    assert world.channel.proposed == [(ME, OTHER)]
+
+
+@virtual_time
 async def test_an_answer_that_decides_nothing_is_asked_again_by_the_next_check() -> None:
     world, partition = await leading(isr=(ME,))
     fetch(partition, 0, OTHER)

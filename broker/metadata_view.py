@@ -8,7 +8,7 @@ The view lags behind the controller. It keeps the epoch of the last command and 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -142,9 +142,19 @@ class MetadataView:
                 self._stop_waiting(topic, waiter)
         return True
 
-    async def wait_for_broker(self, broker_id: BrokerId, *, timeout_ms: int) -> bool:
-        """Wait until a controller has told that this broker lives; False when the time is up first."""
-        return await self.wait_until([_BROKERS], lambda: broker_id in self._brokers, timeout_ms=timeout_ms)
+    async def wait_for_all(self, broker_id: BrokerId, topics: Iterable[str], *, timeout_ms: int) -> bool:
+        """Wait until this broker lives and all these topics are known; False when the time is up first.
+
+        A controller that takes over tells of the brokers first and of partitions, in parts, afterwards.
+        """
+        missing = list(topics)
+
+        def is_told() -> bool:
+            while missing and missing[-1] in self._topics:
+                missing.pop()
+            return not missing and broker_id in self._brokers
+
+        return await self.wait_until([_BROKERS], is_told, timeout_ms=timeout_ms)
 
     def _stop_waiting(self, topic: str, waiter: "_Waiter") -> None:
         waiters = self._waiters.get(topic)

@@ -45,21 +45,21 @@ class MetricsServer:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(_END_OF_HEAD)
-                writer.write(self._answer(head))
+                writer.write(await self._answer(head))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("a reader of metrics was dropped: %s", error)
         finally:
             writer.close()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if path != b"/metrics":
             return _response("404 Not Found", "text/plain", b"metrics are at /metrics\n")
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
-        body = self._metrics.exposition()
+        body = await self._metrics.exposition_in_turns()
         return _response("200 OK", CONTENT_TYPE_PLAIN_0_0_4, body, with_body=method == b"GET")
 
 

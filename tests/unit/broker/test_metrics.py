@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.core import GaugeMetricFamily
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
@@ -154,3 +155,13 @@ async def test_the_server_answers_get_metrics_and_nothing_else() -> None:
         assert await ask(port, b"x" * 20_000) == b""
     finally:
         await server.close()
+
+
+async def test_many_samples_are_shown_in_turns_and_as_at_once() -> None:
+    metrics = BrokerMetrics(ManualClock())
+    metrics.request_done(ApiKey.PRODUCE, local_us=50, remote_us=0)
+    family = GaugeMetricFamily("sizes", "Bytes of each", labels=["number"])
+    for number in range(1234):
+        family.add_metric([str(number)], number)
+    metrics.add_source(lambda: [gauge("before", "One", 1), family, gauge("after", "Another", 2)])
+    assert await metrics.exposition_in_turns() == metrics.exposition()

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, TopicPartition
 from barnabas.runtime.clock import Clock
+from broker.fetch_gathering import Gathering
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -106,6 +107,7 @@ class FetchSession:
         "created_ms",
         "dirty",
         "epoch",
+        "gathering",
         "is_privileged",
         "last_used_ms",
         "partitions",
@@ -118,6 +120,7 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = INITIAL_EPOCH
+        self.gathering = Gathering()
         self.partitions: dict[TopicPartition, WantedPartition] = {}
         self.dirty: dict[TopicPartition, None] = {}
         self._watched: dict[TopicPartition, Watched] = {}

@@ -25,6 +25,7 @@ from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from broker.fetch_gathering import MAX_TICKS, TICK_MS
 from broker.fetch_reader import FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
 from broker.metrics import FOLLOWER_FETCH
@@ -81,6 +82,8 @@ class _Fetch:
     __slots__ = (
         "_context",
         "_future",
+        "_gathered_from",
+        "_grew",
         "_is_due",
         "_is_follower",
         "_looks_again",
@@ -90,6 +93,7 @@ class _Fetch:
         "_reads",
         "_request",
         "_tells_watermark",
+        "_ticks",
         "_watched",
     )
 
@@ -116,6 +120,10 @@ class _Fetch:
         self._future: asyncio.Future[FetchResponse] | None = None
         self._is_due = False
         self._looks_again = False
+        self._gathered_from: int | None = None
+        """What was there when the wait for more began; None while there is no such wait."""
+        self._grew = False
+        self._ticks = 0
 
     def read(self) -> bool:
         """Read; whether that is enough to answer now. What was read is kept only then."""
@@ -133,11 +141,33 @@ class _Fetch:
         # As Kafka: what nobody knows does not end the wait for the others, so a client whose topic was deleted does
         # not ask in a tight loop.
         nothing_to_wait_for = unknown == (len(plan.session.partitions) if plan.session else len(wanted))
-        if at_once or size >= self._min_bytes or nothing_to_wait_for:
+        if at_once or nothing_to_wait_for or (size >= self._min_bytes and not self._gathers(size)):
             self._reads = reads
             return True
         release(reads)
         return False
+
+    def _gathers(self, size_bytes: int) -> bool:
+        """Whether a follower's fetch that could be answered waits for more (`broker.fetch_gathering`)."""
+        session = self._plan.session
+        if not self._is_follower or session is None:
+            return False
+        if self._gathered_from is not None:
+            session.gathering.on_end(size_bytes - self._gathered_from)
+            return False
+        if not session.gathering.begins(size_bytes):
+            return False
+        self._gathered_from = size_bytes
+        asyncio.get_running_loop().call_later(TICK_MS / 1000, self._on_tick)
+        return True
+
+    def _on_tick(self) -> None:
+        self._ticks += 1
+        if self._grew and self._ticks < MAX_TICKS:
+            self._grew = False
+            asyncio.get_running_loop().call_later(TICK_MS / 1000, self._on_tick)
+        else:
+            self._look_again()
 
     def _is_news(self, read: PartitionRead) -> bool:
         """Whether a follower should hear of the high watermark at once."""
@@ -189,7 +219,9 @@ class _Fetch:
         self._look_again_soon()
 
     def _look_again_soon(self) -> None:
-        if not self._looks_again:
+        if self._gathered_from is not None and not self._is_due:
+            self._grew = True
+        elif not self._looks_again:
             self._looks_again = True
             asyncio.get_running_loop().call_soon(self._look_again)
 

@@ -44,6 +44,7 @@ PURE: Final = (
     "barnabas/storage/producer_snapshot.py",
     "barnabas/storage/producer_state.py",
     "barnabas/storage/retention.py",
+    "broker/fetch_gathering.py",
     "controller/actions.py",
     "controller/assignments.py",
     "controller/brokers.py",

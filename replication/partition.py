@@ -249,8 +249,12 @@ class Partition(Replica):
                 complete(waits.committed, end)
             for watcher in tuple(self._watchers):
                 watcher.partition_changed(self.topic_partition)
-            for follower in tuple(self._follower_watchers):
-                follower.watermark_changed(self.topic_partition)
+            self._look_at_followers()
+
+    def _look_at_followers(self) -> None:
+        """Have the next request of each follower looked at, though there is nothing to wake it for."""
+        for follower in tuple(self._follower_watchers):
+            follower.watermark_changed(self.topic_partition)
 
     def _decide_high_watermark(self, leadership: LeaderState, own_end_offset: int) -> int:
         ports = self._ports
@@ -363,8 +367,9 @@ class Partition(Replica):
         self._note_isr()
         if self._lacks_replicas:
             fail(self._waits.committed, AFTER_APPEND)
-        # A replica that left holds the high watermark no longer (KAFKA-13091).
+        # A replica that left holds the high watermark no longer (KAFKA-13091), and may have caught up meanwhile.
         self._advance()
+        self._look_at_followers()
 
     def set_min_in_sync_replicas(self, count: int) -> None:
         """The topic's min.insync.replicas is another from now on."""

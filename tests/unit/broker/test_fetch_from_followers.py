@@ -332,3 +332,20 @@ async def test_a_high_watermark_that_rises_between_two_polls_is_told() -> None:
     commit(partition)
     assert follower.poll().partitions[T0].high_watermark == 1
     assert follower.poll().records == {}
+
+
+@virtual_time
+async def test_who_catches_up_while_it_is_being_left_out_is_taken_in_again_by_its_next_poll() -> None:
+    broker, (partition,) = await leading()
+    follower = Follower(broker, 1)
+    append_now(partition)
+    broker.world.clock.advance(30_001)
+    partition.check_lag()
+    assert broker.world.channel.proposed == [(ME,)]
+    follower.poll()
+    follower.poll()
+    follower.poll()
+    broker.world.channel.obey(TopicPartition("t", 0))
+    assert partition.isr == (ME,)
+    follower.poll()
+    assert broker.world.channel.proposed == [(ME,), BOTH]

@@ -24,6 +24,9 @@ from zk_schema.ops import Delete
 FIRST_BALANCE_MS: Final = 5_000
 """After taking office; brokers that start together should have time to come."""
 
+_LOOK_AT: Final = 2_000
+"""Partitions that are counted before others have their turn."""
+
 _ABSENT: Final = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 _GOING: Final = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted.")
 _NOT_NEEDED: Final = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition is led as it should be.")
@@ -37,12 +40,14 @@ def on_elect(office: Office, kind: ElectionKind, partitions: Collection[TopicPar
     """Elect leaders; answered when they stand in ZooKeeper and their brokers were told."""
     result = Elected()
     electable: list[TopicPartition] = []
-    for at in dict.fromkeys(partitions):
-        refusal = _refuse(office.state, kind, at)
-        if refusal is None:
-            electable.append(at)
-        else:
-            result.refused[at] = refusal
+    for batch in batches(dict.fromkeys(partitions)):
+        for at in batch:
+            refusal = _refuse(office.state, kind, at)
+            if refusal is None:
+                electable.append(at)
+            else:
+                result.refused[at] = refusal
+        yield []
     preferred = kind is ElectionKind.PREFERRED
     decide = _preferred if preferred else _unclean
     for batch in batches(electable):
@@ -78,26 +83,49 @@ def on_balance(office: Office) -> Procedure[None]:
     """Give back what others lead, where it is too much, and look again later."""
     state, settings = office.state, office.settings
     if not state.moving:
-        displaced = decide_balance(state, percentage=settings.leader_imbalance_per_broker_percentage)
+        displaced = yield from _displaced(office)
         for batch in batches(displaced):
             yield from _elect(office, batch, _preferred, reason="leaders are balanced")
     yield [SetTimer(Timer.LEADER_BALANCE, settings.leader_imbalance_check_interval_ms)]
 
 
-def decide_balance(state: ClusterState, *, percentage: int) -> list[TopicPartition]:
-    """The partitions that go back to their preferred leader: those of brokers that lead too few of what they should."""
-    displaced: dict[BrokerId, list[TopicPartition]] = {}
-    preferred: dict[BrokerId, int] = {}
-    for at in state.all_partitions():
-        partition = state.partition(at)
-        if partition is None or at.topic in state.deletions or at.topic in state.postponed_deletions:
-            continue
-        broker = partition.assignment.replicas[0]
-        preferred[broker] = preferred.get(broker, 0) + 1
-        if partition.leadership is not None and partition.leadership.leader != broker:
-            displaced.setdefault(broker, []).append(at)
-    chosen = [broker for broker, which in displaced.items() if len(which) * 100 > percentage * preferred[broker]]
-    return [at for broker in chosen for at in displaced[broker] if _may_lead(state, at, broker)]
+class Balance:
+    """Each broker's share of the partitions that it is preferred for, gathered a few partitions at a time."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._displaced: dict[BrokerId, list[TopicPartition]] = {}
+        self._preferred: dict[BrokerId, int] = {}
+
+    def look_at(self, partitions: Iterable[TopicPartition]) -> None:
+        """Count these; what is being deleted does not count."""
+        state = self._state
+        for at in partitions:
+            partition = state.partition(at)
+            if partition is None or at.topic in state.deletions or at.topic in state.postponed_deletions:
+                continue
+            broker = partition.assignment.replicas[0]
+            self._preferred[broker] = self._preferred.get(broker, 0) + 1
+            if partition.leadership is not None and partition.leadership.leader != broker:
+                self._displaced.setdefault(broker, []).append(at)
+
+    def decide(self, *, percentage: int) -> list[TopicPartition]:
+        """The partitions that go back: those of brokers that lead too few of what they should, where they can lead."""
+        return [
+            at
+            for broker, displaced in self._displaced.items()
+            if len(displaced) * 100 > percentage * self._preferred[broker]
+            for at in displaced
+            if _may_lead(self._state, at, broker)
+        ]
+
+
+def _displaced(office: Office) -> Procedure[list[TopicPartition]]:
+    balance = Balance(office.state)
+    for batch in batches(list(office.state.all_partitions()), _LOOK_AT):
+        balance.look_at(batch)
+        yield []
+    return balance.decide(percentage=office.settings.leader_imbalance_per_broker_percentage)
 
 
 def _may_lead(state: ClusterState, at: TopicPartition, broker: BrokerId) -> bool:

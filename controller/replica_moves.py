@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, TopicPartition
+from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, BrokerId, TopicPartition
 from controller import deletion, legacy_requests
 from controller.actions import Action, Report
 from controller.assignments import write_assignments
@@ -48,9 +48,16 @@ _LOSES: Final = Outcome(
 
 def on_alter(office: Office, targets: Mapping[TopicPartition, Replicas | None]) -> Procedure[Outcomes]:
     """What administrators ask for: each partition to its replicas, None cancels."""
-    decisions = {at: _decide(office, at, target) for at, target in targets.items()}
-    outcomes = {at: each for at, each in decisions.items() if isinstance(each, Outcome)}
-    wanted = {at: each for at, each in decisions.items() if isinstance(each, Assignment)}
+    outcomes: Outcomes = {}
+    wanted: dict[TopicPartition, Assignment] = {}
+    for batch in batches(targets):
+        for at in batch:
+            decision = _decide(office, at, targets[at])
+            if isinstance(decision, Outcome):
+                outcomes[at] = decision
+            else:
+                wanted[at] = decision
+        yield []
     outcomes.update((yield from begin(office, wanted)))
     yield from legacy_requests.forget(office, wanted)
     return {at: outcomes[at] for at in targets}
@@ -61,19 +68,23 @@ def on_znode(office: Office, read: ReassignmentsRead) -> Procedure[None]:
     state = office.state
     state.asked_moves = AskedMoves(read.targets, read.version)
     wanted: dict[TopicPartition, Assignment] = {}
-    for at, target in read.targets.items():
-        partition = state.partition(at)
-        present = Assignment(()) if partition is None else partition.assignment
-        if present.is_moving and target_of(present) == target:
-            continue
-        # A broker that is away may be named: it gets its replica when it comes.
-        fault = find_fault(present, target, live=target)
-        decision = decide_target(office, at, target) if fault is None else None
-        if isinstance(decision, Assignment):
-            wanted[at] = decision
-        else:
-            told = fault if decision is None else decision.message
-            yield [Report(f"{at} does not go to {list(target)} as a tool asks: {told}", severe=True)]
+    for batch in batches(read.targets):
+        reports: list[Action] = []
+        for at in batch:
+            target = read.targets[at]
+            partition = state.partition(at)
+            present = Assignment(()) if partition is None else partition.assignment
+            if present.is_moving and target_of(present) == target:
+                continue
+            # A broker that is away may be named: it gets its replica when it comes.
+            fault = find_fault(present, target, live=target)
+            decision = decide_target(office, at, target) if fault is None else None
+            if isinstance(decision, Assignment):
+                wanted[at] = decision
+            else:
+                told = fault if decision is None else decision.message
+                reports.append(Report(f"{at} does not go to {list(target)} as a tool asks: {told}", severe=True))
+        yield reports
     yield from begin(office, wanted)
     # What moves leaves the znode when it has moved.
     yield from legacy_requests.forget(office, [at for at in read.targets if at not in state.moving])
@@ -237,8 +248,11 @@ def _is_complete(office: Office, at: TopicPartition) -> bool:
 def _confined(office: Office, at: TopicPartition, partition: Partition, replicas: Replicas) -> Leadership | None:
     if partition.leadership is None or not set(partition.leadership.isr) & set(replicas):
         return None
-    live = office.state.live_replicas(at, partition)
-    return confine(partition.leadership, replicas, live, office.state.term.epoch)
+    live, epoch = office.state.live_replicas(at, partition), office.state.term.epoch
+    staying = [broker for broker in live if office.state.is_replica_eligible(at, broker)]
+    confined = confine(partition.leadership, replicas, staying, epoch)
+    # A broker that is about to stop leads only where nobody else can.
+    return confined if confined.leader != NO_LEADER else confine(partition.leadership, replicas, live, epoch)
 
 
 def _renewed(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:

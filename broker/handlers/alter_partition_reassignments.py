@@ -8,6 +8,7 @@ Kafka 2.7 also a cancellation that would leave only replicas that are not in syn
 what is being deleted. NO_REASSIGNMENT_IN_PROGRESS: nothing to cancel.
 """
 
+from collections.abc import Generator
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -20,7 +21,8 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.services import RequestContext, Services
+from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import AlterReassignments, Outcome, Outcomes
 
@@ -29,31 +31,38 @@ async def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     """Ask the controller."""
-    targets = {
-        TopicPartition(topic.name, partition.partition_index): (
-            None if partition.replicas is None else tuple(map(BrokerId, partition.replicas))
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    }
+    broker = context.broker
+    turns = Turns(broker.clock)
+    targets = await turns.finish(_targets(request))
     try:
-        outcomes = await context.broker.controller.ask(AlterReassignments(targets))
+        outcomes = await broker.controller.ask(AlterReassignments(targets))
     except NotController:
         error = ErrorCode.NOT_CONTROLLER
-        context.broker.metrics.count_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, error)
-        responses = _responses(dict.fromkeys(targets, Outcome(error)))
+        responses = await turns.finish(_responses(dict.fromkeys(targets, Outcome(error)), broker))
         return AlterPartitionReassignmentsResponse(error_code=error, error_message=None, responses=responses)
-    for outcome in outcomes.values():
-        if outcome.error is not ErrorCode.NONE:
-            context.broker.metrics.count_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, outcome.error)
-    return AlterPartitionReassignmentsResponse(responses=_responses(outcomes))
+    return AlterPartitionReassignmentsResponse(responses=await turns.finish(_responses(outcomes, broker)))
 
 
-def _responses(outcomes: Outcomes) -> list[ReassignableTopicResponse]:
+def _targets(
+    request: AlterPartitionReassignmentsRequest,
+) -> Generator[None, None, dict[TopicPartition, tuple[BrokerId, ...] | None]]:
+    targets: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            replicas = None if partition.replicas is None else tuple(map(BrokerId, partition.replicas))
+            targets[TopicPartition(topic.name, partition.partition_index)] = replicas
+            yield
+    return targets
+
+
+def _responses(outcomes: Outcomes, broker: Services) -> Generator[None, None, list[ReassignableTopicResponse]]:
     topics: dict[str, ReassignableTopicResponse] = {}
     for (name, number), outcome in outcomes.items():
+        if outcome.error is not ErrorCode.NONE:
+            broker.metrics.count_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, outcome.error)
         topic = topics.setdefault(name, ReassignableTopicResponse(name))
         topic.partitions.append(ReassignablePartitionResponse(number, outcome.error, outcome.message))
+        yield
     return list(topics.values())
 
 

@@ -10,7 +10,7 @@ UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (it is being deleted).
 1 types, an error of the whole (KIP-460) · 2 flexible
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -24,6 +24,7 @@ from barnabas.protocol.messages.elect_leaders import (
 )
 from broker.registry import Handler
 from broker.services import RequestContext, Services
+from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import DONE, ElectionKind, ElectLeaders, Outcome, Outcomes
 
@@ -33,15 +34,14 @@ _TIMED_OUT: Final = Outcome(ErrorCode.REQUEST_TIMED_OUT)
 async def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     """Ask the controller, then wait for the leaders."""
     broker = context.broker
-    wanted = tuple(dict.fromkeys(_wanted(request, broker)))
+    turns = Turns(broker.clock)
+    wanted = tuple(await turns.finish(_wanted(request, broker)))
     try:
         kind = ElectionKind(request.election_type)
     except ValueError:
         unknown = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-        broker.metrics.count_error(ApiKey.ELECT_LEADERS, unknown.error)
-        return ElectLeadersResponse(
-            error_code=unknown.error, replica_election_results=_results(dict.fromkeys(wanted, unknown))
-        )
+        results = await turns.finish(_results(dict.fromkeys(wanted, unknown), broker))
+        return ElectLeadersResponse(error_code=unknown.error, replica_election_results=results)
     try:
         elected = await broker.controller.ask(ElectLeaders(kind, wanted))
     except NotController:
@@ -50,16 +50,21 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
         outcomes = elected.refused | await _await_leaders(broker, elected.leaders, timeout_ms=request.timeout_ms)
     if request.topic_partitions is None:
         outcomes = {at: each for at, each in outcomes.items() if each.error is not ErrorCode.ELECTION_NOT_NEEDED}
-    for outcome in outcomes.values():
-        if outcome.error is not ErrorCode.NONE:
-            broker.metrics.count_error(ApiKey.ELECT_LEADERS, outcome.error)
-    return ElectLeadersResponse(replica_election_results=_results(outcomes))
+    return ElectLeadersResponse(replica_election_results=await turns.finish(_results(outcomes, broker)))
 
 
-def _wanted(request: ElectLeadersRequest, broker: Services) -> Iterable[TopicPartition]:
+def _wanted(request: ElectLeadersRequest, broker: Services) -> Generator[None, None, dict[TopicPartition, None]]:
+    wanted: dict[TopicPartition, None] = {}
     if request.topic_partitions is None:
-        return (partition.topic_partition for partition in broker.metadata)
-    return (TopicPartition(each.topic, number) for each in request.topic_partitions for number in each.partition_id)
+        # A list at once: what is known changes while others have their turn.
+        for partition in list(broker.metadata):
+            wanted[partition.topic_partition] = None
+            yield
+    for topic in request.topic_partitions or ():
+        for number in topic.partition_id:
+            wanted[TopicPartition(topic.topic, number)] = None
+            yield
+    return wanted
 
 
 async def _await_leaders(
@@ -81,11 +86,14 @@ async def _await_leaders(
     return {at: _TIMED_OUT if at in left else DONE for at in leaders}
 
 
-def _results(outcomes: Outcomes) -> list[ReplicaElectionResult]:
+def _results(outcomes: Outcomes, broker: Services) -> Generator[None, None, list[ReplicaElectionResult]]:
     topics: dict[str, ReplicaElectionResult] = {}
     for (name, number), outcome in outcomes.items():
+        if outcome.error is not ErrorCode.NONE:
+            broker.metrics.count_error(ApiKey.ELECT_LEADERS, outcome.error)
         topic = topics.setdefault(name, ReplicaElectionResult(name))
         topic.partition_result.append(PartitionResult(number, outcome.error, outcome.message))
+        yield
     return list(topics.values())
 
 

@@ -3,6 +3,7 @@
 What is asked for and does not move, or does not exist, is left out.
 """
 
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -11,31 +12,43 @@ from barnabas.protocol.messages import list_partition_reassignments as messages
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
 from broker.registry import Handler
 from broker.services import RequestContext
+from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import ListReassignments
+from controller.state import Assignment
 
 
 async def handle(
     request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     """Ask the controller; null asks for all."""
-    wanted = None
-    if request.topics is not None:
-        wanted = tuple(
-            dict.fromkeys(
-                TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes
-            )
-        )
+    broker = context.broker
+    turns = Turns(broker.clock)
+    wanted = None if request.topics is None else await turns.finish(_wanted(request.topics))
     try:
-        found = await context.broker.controller.ask(ListReassignments(wanted))
+        found = await broker.controller.ask(ListReassignments(wanted))
     except NotController:
-        context.broker.metrics.count_error(ApiKey.LIST_PARTITION_REASSIGNMENTS, ErrorCode.NOT_CONTROLLER)
+        broker.metrics.count_error(ApiKey.LIST_PARTITION_REASSIGNMENTS, ErrorCode.NOT_CONTROLLER)
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
+    return ListPartitionReassignmentsResponse(topics=await turns.finish(_listed(found)))
+
+
+def _wanted(topics: list[ListPartitionReassignmentsTopics]) -> Generator[None, None, tuple[TopicPartition, ...]]:
+    wanted: dict[TopicPartition, None] = {}
+    for topic in topics:
+        for number in topic.partition_indexes:
+            wanted[TopicPartition(topic.name, number)] = None
+            yield
+    return tuple(wanted)
+
+
+def _listed(found: Mapping[TopicPartition, Assignment]) -> Generator[None, None, list[OngoingTopicReassignment]]:
     topics: dict[str, OngoingTopicReassignment] = {}
     for (name, number), assignment in found.items():
         topics.setdefault(name, OngoingTopicReassignment(name)).partitions.append(
@@ -46,7 +59,8 @@ async def handle(
                 removing_replicas=list(assignment.removing),
             )
         )
-    return ListPartitionReassignmentsResponse(topics=list(topics.values()))
+        yield
+    return list(topics.values())
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=0)

@@ -9,7 +9,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from controller.actions import SetTimer, Timer
 from controller.events import ClusterRead, TimerFired
-from controller.leader_requests import decide_balance
+from controller.leader_requests import Balance
 from controller.office import Settings
 from controller.questions import Elected, ElectionKind, ElectLeaders
 from controller.state import Assignment, ClusterState, Leadership, StateRead, Term, TopicRead
@@ -130,6 +130,12 @@ def balanced(*leaders: int, isr: tuple[int, ...] = (1, 2), alive: tuple[int, ...
         leadership = Leadership(BrokerId(leader), LeaderEpoch(0), tuple(map(BrokerId, isr)), ControllerEpoch(1))
         state.apply_state(TopicPartition("t", number), StateRead(leadership, 0))
     return state
+
+
+def decide_balance(state: ClusterState, *, percentage: int) -> list[TopicPartition]:
+    balance = Balance(state)
+    balance.look_at(state.all_partitions())
+    return balance.decide(percentage=percentage)
 
 
 def test_the_balance_leaves_a_tenth_where_it_is() -> None:

@@ -13,9 +13,10 @@ import asyncio
 import logging
 from typing import Final
 
-from barnabas.protocol.batch import read_header
+from barnabas.protocol.batch import CorruptBatch, read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import OUT_OF_RESOURCES
 from barnabas.runtime.offload import Offload
 from barnabas.storage.append import AppendOrigin, AppendRejected, UnexpectedOffset
 from barnabas.storage.directory import LogDirectory
@@ -142,7 +143,7 @@ class LogMoves:
             log.warning("%s: the move to another log directory is over: %s", topic_partition, error)
             if replica.log.offline and not replica.is_offline:
                 replica.go_offline()
-        except (AppendRejected, CorruptSegment, CorruptIndex) as error:
+        except (AppendRejected, CorruptBatch, CorruptSegment, CorruptIndex) as error:
             log.error("%s: cannot be moved to another log directory: %s", topic_partition, error)
 
 
@@ -223,12 +224,13 @@ class _Copy:
         except OffsetOutOfRange:
             self._agreed_after = None
             return
+        except OSError as error:
+            raise self._source_failed(error) from error
         assert read.slice is not None, "there is something below the end"
         try:
             data = await self._offload.thread(f"move:{self._replica.directory.path}", read.slice.read)
         except OSError as error:
-            self._replica.directory.fail(error)
-            raise LogOffline(str(present.topic_partition)) from error
+            raise self._source_failed(error) from error
         finally:
             read.slice.release()
         if (present, present.truncations) != self._agreed_after:
@@ -239,6 +241,11 @@ class _Copy:
             # Retention has passed the copy.
             await self._futures.restart_at(self._directory, future, first_offset)
         await self._append(memoryview(bytearray(data)))
+
+    def _source_failed(self, error: OSError) -> LogOffline:
+        if error.errno not in OUT_OF_RESOURCES:
+            self._replica.directory.fail(error)
+        return LogOffline(f"{self._replica.directory.path}: {error}")
 
     async def _append(self, records: memoryview) -> None:
         future, directory = self._future, self._directory

@@ -118,7 +118,6 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("min.cleanable.dirty.ratio", "0.5"),
         ("min.compaction.lag.ms", "0"),
         ("max.compaction.lag.ms", "1"),
-        ("leader.replication.throttled.replicas", "*"),
     ],
 )
 def test_what_a_topic_may_not_set_is_refused_by_name(name: str, text: str) -> None:

@@ -353,7 +353,7 @@ async def test_a_destination_that_fails_leaves_the_replica_where_it_is() -> None
 @virtual_time
 async def test_a_source_that_cannot_be_read_fails_its_directory_and_nothing_else() -> None:
     world, partition = await world_with(200)
-    world.disk.fail("open", f"{HERE}/t-0/")
+    world.disk.fail("pread", f"{HERE}/t-0/")
     order(world)
     await until_moved(world)
     assert partition.is_offline

@@ -113,6 +113,17 @@ async def test_a_wait_in_vain_delays_one_fetch_and_not_the_next_ones() -> None:
 
 
 @virtual_time
+async def test_what_was_there_before_the_wait_is_no_gain() -> None:
+    _, partition, follower = await waiting_follower()
+    for number in range(2):
+        waiting = follower.wait()
+        append_now(partition, LARGE)
+        await turns()
+        assert waiting.done() is (number > 0)
+        follower.heard(await fetched(waiting))
+
+
+@virtual_time
 async def test_a_new_epoch_is_told_within_a_tick() -> None:
     broker, partition, follower = await waiting_follower()
     waiting = follower.wait()

@@ -37,6 +37,7 @@ from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
+from broker.metric_fetchers import fetcher_families
 from broker.metric_replicas import replica_families
 from broker.metric_sources import log_families, traffic_families
 from broker.metrics import BrokerMetrics
@@ -58,6 +59,8 @@ from zk_schema.port import ZooKeeper
 log = logging.getLogger(__name__)
 
 _CONTROLLER_GRACE_MS: Final = 2_000
+_LEADERS_GRACE_MS: Final = 1_000
+_LEADERS_CHECK_MS: Final = 20
 _LISTEN_BACKLOG_HINT: Final = "another process listens there, or the address is not this machine's"
 
 
@@ -441,6 +444,7 @@ class _Start:
     async def _serve_metrics(self, services: Services, network: Network) -> MetricsServer | None:
         services.metrics.add_source(lambda: traffic_families(network.traffic))
         services.metrics.add_source(lambda: log_families(services))
+        services.metrics.add_source(lambda: fetcher_families(services.replicas.fetch_figures()))
         services.metrics.add_source(lambda: replica_families(services, services.replicas.counts))
         port = self._config.metrics_port
         if port is None:

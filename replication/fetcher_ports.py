@@ -32,6 +32,19 @@ class FetchCount:
     received_bytes: int = 0
 
 
+@dataclass(slots=True)
+class FetchFigures:
+    """How the fetchers of a broker are, for its metrics."""
+
+    fetchers: int = 0
+    requests: int = 0
+    received_bytes: int = 0
+    max_lag: int = 0
+    """The most committed records that a partition lacks."""
+    stopped_partitions: int = 0
+    """Those that are followed and not fetched: fenced, or with a log that failed."""
+
+
 @dataclass(slots=True, frozen=True)
 class FetcherPorts:
     """What the fetchers of one broker share.

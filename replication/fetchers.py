@@ -4,7 +4,7 @@ import asyncio
 
 from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
 from replication.fetcher import Fetcher
-from replication.fetcher_ports import FetchCount, FetcherPorts, FetcherSettings
+from replication.fetcher_ports import FetcherPorts, FetcherSettings, FetchFigures
 from replication.follower import fetcher_index
 from replication.replica import Replica
 
@@ -22,19 +22,17 @@ class Fetchers:
         """How many fetchers run."""
         return len(self._fetchers)
 
-    @property
-    def count(self) -> FetchCount:
-        return self._ports.count
-
-    @property
-    def max_lag(self) -> int:
-        """The most committed records that a partition lacks."""
-        return max((fetcher.max_lag for fetcher, _ in self._fetchers.values()), default=0)
-
-    @property
-    def stopped_partitions(self) -> int:
-        """Partitions that are followed and not fetched: fenced, or with a log that failed."""
-        return sum(fetcher.stopped_partitions for fetcher, _ in self._fetchers.values())
+    def figures(self) -> FetchFigures:
+        """What the metrics show."""
+        fetchers = [fetcher for fetcher, _ in self._fetchers.values()]
+        count = self._ports.count
+        return FetchFigures(
+            fetchers=len(fetchers),
+            requests=count.requests,
+            received_bytes=count.received_bytes,
+            max_lag=max((fetcher.max_lag for fetcher in fetchers), default=0),
+            stopped_partitions=sum(fetcher.stopped_partitions for fetcher in fetchers),
+        )
 
     def follow(self, replica: Replica) -> None:
         """Fetch the partition from its present leader, in its present epoch."""

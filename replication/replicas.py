@@ -21,6 +21,7 @@ from barnabas.protocol.ids import (
 )
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
+from replication.fetcher_ports import FetchFigures
 from replication.log_moves import LogMoves
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
@@ -59,6 +60,8 @@ class Fetching(Protocol):
 
     def stop_idle(self) -> None: ...
 
+    def figures(self) -> FetchFigures: ...
+
     async def stop(self) -> None: ...
 
 
@@ -78,6 +81,10 @@ class Replicas:
     def partition(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica here, of any role; None where this broker holds none. A plain pair finds it too."""
         return self._partitions.get(topic_partition)
+
+    def fetch_figures(self) -> FetchFigures:
+        """How fetching goes."""
+        return self._fetchers.figures()
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())

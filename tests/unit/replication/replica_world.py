@@ -13,6 +13,7 @@ from barnabas.storage.append import AppendInfo
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log_config import LogConfig
+from replication.fetcher_ports import FetchFigures
 from replication.log_moves import LogMoves
 from replication.partition import Partition, PartitionRefused
 from replication.ports import ReplicationPorts
@@ -57,6 +58,9 @@ class NoFetching:
     def unfollow(self, topic_partition: TopicPartition) -> None:
         if self.followed.pop(topic_partition, None) is not None:
             self.calls.append(f"unfollow {topic_partition}")
+
+    def figures(self) -> FetchFigures:
+        return FetchFigures(max_lag=7, received_bytes=8, stopped_partitions=9)
 
     def stop_idle(self) -> None:
         self.calls.append("stop idle")

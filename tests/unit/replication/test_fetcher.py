@@ -227,14 +227,14 @@ async def test_a_fenced_partition_waits_for_the_next_epoch() -> None:
     its.write(b"d")
     following.leader.wake()
     await asyncio.sleep(1)
-    assert following.fetchers.stopped_partitions == 1
+    assert following.fetchers.figures().stopped_partitions == 1
     asked = len(following.leader.asked)
     await asyncio.sleep(10)
     assert len(following.leader.asked) == asked
     await following.follow(epoch=1)
     await asyncio.sleep(1)
     assert following.has_all()
-    assert following.fetchers.stopped_partitions == 0
+    assert following.fetchers.figures().stopped_partitions == 0
     await following.stop()
 
 
@@ -382,4 +382,23 @@ async def test_a_leader_that_is_not_known_to_live_is_looked_for_until_it_is() ->
     following.leader.address = Address("elsewhere", 9092)
     await asyncio.sleep(1.1)
     assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_figures_tell_how_far_behind_and_how_busy_it_is() -> None:
+    following, its, _ = await caught_up(partition_max_bytes=1)
+    idle = following.fetchers.figures()
+    assert (idle.fetchers, idle.max_lag, idle.stopped_partitions) == (1, 0, 0)
+    for _ in range(3):
+        its.write(b"d")
+    following.leader.wake()
+    lags = set()
+    while not following.has_all():
+        lags.add(following.fetchers.figures().max_lag)
+        await asyncio.sleep(0)
+    assert lags == {0, 1, 2}
+    busy = following.fetchers.figures()
+    assert busy.requests >= idle.requests + 3
+    assert busy.received_bytes - idle.received_bytes == sum(len(data) for _, _, data in its.batches[3:])
     await following.stop()

@@ -118,7 +118,7 @@ async def test_a_directory_that_fails_takes_only_its_partitions_out() -> None:
     await asyncio.sleep(1)
     assert lost
     assert [at for at in FEW if not following.has_all(at)] == lost
-    assert following.fetchers.stopped_partitions == len(lost)
+    assert following.fetchers.figures().stopped_partitions == len(lost)
     await following.stop()
 
 

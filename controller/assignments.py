@@ -11,11 +11,11 @@ from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from controller.actions import Action, ReadTopic, Report
-from controller.events import Confirmed
+from controller.events import Confirmed, Refused
 from controller.office import Office, Procedure
 from controller.state import Assignment, TopicRead
 from zk_schema import paths
-from zk_schema.ops import Set, Written
+from zk_schema.ops import Set, WriteForbidden, Written
 from zk_schema.payloads import TopicAssignment
 
 _MAX_ROUNDS: Final = 20
@@ -74,7 +74,10 @@ def _try(office: Office, remaining: dict[str, dict[int, Assignment]], reason: st
     ]
     replies = yield writes
     for (name, after), reply in zip(changed.items(), replies, strict=True):
-        if isinstance(reply, Confirmed):
+        if isinstance(reply, Refused) and isinstance(reply.error, WriteForbidden):
+            del remaining[name]
+            yield [Report(f"{reason}: the znode of {name} cannot be written: {reply.error}", severe=True)]
+        elif isinstance(reply, Confirmed):
             done.append(name)
             if isinstance(reply.results[-1], Written):
                 _note_version(office, name, replace(after, version=reply.results[-1].stat.version))

@@ -206,6 +206,7 @@ def catch_up(office: Office, read: ClusterRead) -> Procedure[None]:
             yield from on_znode(office, name, topic)
     yield from deletion.on_requests(office, read.deletions)
     yield from settle(office, moved, tell=state.brokers.keys(), reason="reconnected")
+    yield from replica_moves.on_isr_changed(office, list(state.moving))
 
 
 def on_answer(office: Office, event: CommandAnswered) -> Procedure[None]:

@@ -40,6 +40,7 @@ Replicas = tuple[BrokerId, ...]
 
 _REASON: Final = "reassignment"
 _ABSENT: Final = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+_UNWRITTEN: Final = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "The new replicas could not be written to ZooKeeper.")
 _AT_REST: Final = Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned.")
 _LOSES: Final = Outcome(
     ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Only replicas that would be removed are in sync: records would be lost."
@@ -132,7 +133,7 @@ def begin(office: Office, wanted: Mapping[TopicPartition, Assignment]) -> Proced
     for batch in batches(wanted):
         changes = {at: wanted[at] for at in batch if _partition(office, at).assignment != wanted[at]}
         begun = yield from _begin(office, changes)
-        outcomes.update((at, DONE if at in begun or at not in changes else _ABSENT) for at in batch)
+        outcomes.update((at, DONE if at in begun or at not in changes else _UNWRITTEN) for at in batch)
     yield from on_isr_changed(office, wanted)
     # What was cancelled moves no more either.
     yield from deletion.on_moved(office, dict.fromkeys(at.topic for at in wanted))

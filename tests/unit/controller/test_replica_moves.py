@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.commands import LeaderAndIsr, StopReplica
+from controller.events import ClusterRead
 from controller.questions import ListReassignments, Outcome
-from controller.state import Assignment
+from controller.state import Assignment, TopicRead
 from tests.unit.controller.cluster import Cluster, FakeBroker, until
 from tests.unit.controller.replication import active, assignment, reassign, reassign_by_znode, replicate
+from tests.unit.controller.test_core import Office, led
 from zk_schema import paths
-from zk_schema.ops import Set
+from zk_schema.ops import Delete, Set
 from zk_schema.payloads import ReassignPartitions, TopicAssignment
 
 AT = TopicPartition("t", 0)
@@ -286,6 +288,62 @@ def test_a_topic_that_is_asked_to_be_deleted_while_it_moves_goes_when_it_has_mov
         await until(lambda: not any(AT in broker.logs for broker in cluster.brokers.values()))
 
     run(scenario)
+
+
+def test_whoever_takes_over_remembers_the_deletion_that_waits() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await created(cluster, 2, 3)
+        cluster.brokers[5].is_deaf = True
+        await reassign(cluster, "t", {0: [4, 5]})
+        await cluster.delete("t")
+        cluster.start_controller_later(2)
+        cluster.kill(1)
+        await until(lambda: cluster.controllers[2].is_active)
+        for _ in range(300):
+            await asyncio.sleep(0)
+        assert cluster.exists(paths.topic("t"))
+        cluster.brokers[5].is_deaf = False
+        for channel in cluster.channels:
+            channel.deliver()
+        for _ in range(50):
+            await replicate(cluster)
+        await until(lambda: not cluster.exists(paths.topic("t")))
+
+    run(scenario)
+
+
+def test_a_request_to_delete_that_is_taken_back_while_it_waits_deletes_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await created(cluster, 1, 2)
+        cluster.brokers[4].is_deaf = True
+        await reassign(cluster, "t", {0: [3, 4]})
+        await cluster.delete("t")
+        controller = active(cluster)
+        assert controller is not None
+        postponed = controller._driver._core.state.postponed_deletions  # type: ignore[union-attr]
+        await until(lambda: "t" in postponed)
+        await cluster.tool.write(Delete(paths.delete_topic("t")))
+        await until(lambda: "t" not in postponed)
+        cluster.brokers[4].is_deaf = False
+        for channel in cluster.channels:
+            channel.deliver()
+        await settled(cluster, (3, 4))
+        assert cluster.exists(paths.topic("t"))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("stopping", "leader"), [((), 3), ((3,), 4), ((3, 4), 3)])
+def test_a_broker_that_is_about_to_stop_leads_only_where_nobody_else_can(
+    stopping: tuple[int, ...], leader: int
+) -> None:
+    moving = TopicRead({0: Assignment((3, 4, 1, 2), (3, 4), (1, 2))}, 0)  # type: ignore[arg-type]
+    office = Office()
+    office.take_over(1, 2, 3, 4, topics={"t": moving}, states={AT: led(1, 4, [1, 2, 3])})
+    office.core.state.shutting_down.update((BrokerId(each), None) for each in stopping)
+    office.core.state.apply_state(AT, led(1, 5, [1, 2, 3, 4]))
+    office.handle(ClusterRead(office.core.state.brokers, {"t": moving}, {AT: led(1, 5, [1, 2, 3, 4])}, ()))
+    assert office.core.state.partition(AT).leadership.leader == leader  # type: ignore[union-attr]
 
 
 def test_a_cancellation_lets_a_deletion_go_on() -> None:

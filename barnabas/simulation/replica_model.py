@@ -19,6 +19,7 @@ gone, and for it alone the invariants wait until it has caught up or was seen to
 stays on a disk then, and the last-replica defence (`controller.last_replica`) has to find it.
 """
 
+import copy
 from typing import Final, cast
 
 from barnabas.protocol.error_code import ErrorCode
@@ -109,7 +110,7 @@ class ReplicaModel(DataPlane):
         self.victim = victim
         self.zxid = self.written_at = 0
         self.registered: dict[BrokerId, RegisteredBroker] = {}
-        self._take_office(Partition(Assignment(self.ids), phase=PartitionPhase.NEW))
+        self.take_office(Partition(Assignment(self.ids), phase=PartitionPhase.NEW))
         self.committed: list[int] = []
         for broker in self.ids:
             self.register(broker, 0)
@@ -118,10 +119,22 @@ class ReplicaModel(DataPlane):
             self.learn(broker, 0)
             self.hear(broker, 0)
 
-    def _take_office(self, partition: Partition) -> None:
+    def take_office(self, partition: Partition) -> None:
         self.partition = partition
         self.state = ClusterState(_TERM, topics={_AT.topic: Topic(0, {_AT.partition: partition})})
         self.office = cast("Office", ModelOffice(self.state))
+
+    def copy(self) -> "ReplicaModel":
+        """Another model in the same state, which goes on by itself."""
+        other = copy.copy(self)
+        other.replicas = [each.copy() for each in self.replicas]
+        other.wire, other.committed = list(self.wire), list(self.committed)
+        other.registered = dict(self.registered)
+        present, brokers, inquests = self.partition, self.state.brokers, self.state.inquests
+        other.take_office(copy.copy(present))
+        other.state.brokers = dict(brokers)
+        other.state.inquests = {at: dict(told) for at, told in inquests.items()}
+        return other
 
     @property
     def leadership(self) -> Leadership:
@@ -184,7 +197,7 @@ class ReplicaModel(DataPlane):
     def take_over(self, _a: int, _b: int) -> None:
         """Another controller comes, which knows what it reads in ZooKeeper."""
         read = StateRead(self.leadership, self.partition.version, mzxid=self.written_at)
-        self._take_office(Partition(self.partition.assignment, phase=PartitionPhase.NEW))
+        self.take_office(Partition(self.partition.assignment, phase=PartitionPhase.NEW))
         for broker, registered in self.registered.items():
             self.state.apply_broker(broker, registered)
         self.state.apply_state(_AT, read)
@@ -276,21 +289,18 @@ class ReplicaModel(DataPlane):
                 outcome = AlterPartitionOutcome(
                     ErrorCode.NONE, decided.leader, decided.leader_epoch, decided.isr, self.partition.version
                 )
-        self._put((ALTERED, sender, incarnation, proposal, outcome))
+        told = (outcome.error_code, outcome.leader_epoch, tuple(outcome.isr), outcome.zk_version)
+        self._put((ALTERED, sender, incarnation, proposal, told))
 
     def _on_altered(self, message: Message) -> None:
-        _, to, incarnation, proposal, outcome = message
+        _, to, incarnation, proposal, told = message
         replica = self.replicas[to]
         leadership = replica.leadership
         if leadership is None or replica.incarnation != incarnation:
             return
-        answer = IsrAnswer(
-            outcome.error_code,
-            outcome.leader_epoch,
-            outcome.isr,
-            outcome.zk_version,
-            may_still_apply=any(other[0] == ALTER and other[4] is proposal for other in self.wire),
-        )
+        could_come = any(other[0] == ALTER and other[4] is proposal for other in self.wire)
+        error, leader_epoch, isr, version = told
+        answer = IsrAnswer(error, leader_epoch, isr, version, may_still_apply=could_come)
         leadership.isr.apply_answer(proposal, answer)
         self._advance(replica, leadership)
 

@@ -3,6 +3,7 @@
 See `replica_model` for what the model is. Here is the state of a replica, and every action that needs no controller.
 """
 
+import copy
 from typing import Any, Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -74,6 +75,19 @@ class Replica:
         """How many it sent as a follower; an answer counts if it is to the last, as on one connection."""
         self.commands: tuple[tuple[BrokerEpoch, Leadership, int], ...] = ()
         self.seen_brokers: dict[BrokerId, BrokerEpoch] = {}
+
+    def copy(self) -> "Replica":
+        """Another replica in the same state."""
+        other = copy.copy(self)
+        other.log, other.had = list(self.log), list(self.had)
+        other.epochs = LeaderEpochs(self.epochs.entries)
+        other.followed = copy.copy(self.followed)
+        if self.leadership is not None:
+            other.leadership = leadership = copy.copy(self.leadership)
+            object.__setattr__(leadership, "isr", copy.copy(self.leadership.isr))
+            remotes = {broker: copy.copy(remote) for broker, remote in self.leadership.remotes.items()}
+            object.__setattr__(leadership, "remotes", remotes)
+        return other
 
 
 class DataPlane:

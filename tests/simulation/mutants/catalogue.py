@@ -58,6 +58,7 @@ CLUSTER: Final[Mapping[int, Mutant]] = {
     21: mutant(
         "a leader that is none any more changes the in-sync set",
         ("controller.isr_changes", "decide_isr", cluster.obey_any_leader),
+        ("controller.isr_changes", "on_alter_partition", cluster.obey_any_registration),
     ),
     22: mutant(
         "a leader whose version is old is never told the present one",

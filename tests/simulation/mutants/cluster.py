@@ -22,6 +22,19 @@ def obey_any_leader(_original: Rule) -> Rule:
     return decide_isr
 
 
+def obey_any_registration(original: Rule) -> Rule:
+    """21. A request for other in-sync sets is obeyed though its sender is not registered any more."""
+
+    def on_alter_partition(office: Any, token: int, request: AlterPartition) -> Any:
+        brokers = office.state.brokers
+        if request.broker_id not in brokers and brokers:
+            broker = min(brokers)
+            request = AlterPartition(broker, brokers[broker].epoch, request.partitions)
+        return original(office, token, request)
+
+    return on_alter_partition
+
+
 def never_tell_the_version(original: Rule) -> Rule:
     """22. A leader with an old version is refused for ever, even with what stands already."""
 

@@ -161,6 +161,13 @@ def test_leaders_are_elected_by_the_api_and_by_the_old_znode(
     until(lambda: not zookeeper.exists("/admin/preferred_replica_election"), "no request left")
 
 
+def test_features_can_be_asked_for_and_there_is_none_to_upgrade(tool: Callable[..., str]) -> None:
+    name = "kafka.admin.FeatureCommand"
+    assert "Feature: " not in tool(name, "--describe", by_broker=True)
+    assert "Feature: " not in tool(name, "--describe", "--from-controller", by_broker=True)
+    tool(name, "--upgrade-all", by_broker=True)
+
+
 def test_our_znodes_read_back_through_kafkas_code(
     cluster: LocalCluster, jars: str, tool: Callable[..., str], zookeeper: KazooClient, tmp_path: Path
 ) -> None:

@@ -68,7 +68,7 @@ class Inode:
         else:
             kept = [change for change in self.pending if random.random() < 0.5]
         if kept and random.random() < 0.4 and not isinstance(last := kept[-1], int):
-            kept = [*kept[:-1], _torn(last, random)]
+            kept = [*kept[:-1], *_torn(last, random)]
         return kept
 
 
@@ -106,11 +106,20 @@ def used_bytes(node: "Inode | Directory") -> int:
     return sum(map(used_bytes, node.children.values()))
 
 
-def _torn(write: tuple[int, bytes], random: Random) -> Change:
-    """The write's first sectors."""
+def _torn(write: tuple[int, bytes], random: Random) -> list[Change]:
+    """Some of the write's sectors: the first ones, or any."""
     position, data = write
-    end = position + random.randrange(len(data) + 1)
-    return position, data[: max(0, end - end % _SECTOR_BYTES - position)]
+    starts = [
+        position,
+        *range(position - position % _SECTOR_BYTES + _SECTOR_BYTES, position + len(data), _SECTOR_BYTES),
+    ]
+    if random.random() < 0.5:
+        chosen = starts[: random.randrange(len(starts) + 1)]
+    else:
+        chosen = [start for start in starts if random.random() < 0.5]
+    return [
+        (start, data[start - position : start - start % _SECTOR_BYTES + _SECTOR_BYTES - position]) for start in chosen
+    ]
 
 
 def _apply(data: bytearray, change: Change) -> None:

@@ -86,7 +86,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         load=LoadSettings(
             think_s=chance.choice([0.5, 0.8, 1.2]),
             max_records=chance.choice([1, 3, 6]),
-            value_bytes=chance.choice([0, 60, 400]),
+            value_bytes=chance.choice([0, 60, 400, 900]),
             request_timeout_ms=chance.choice([2000, 4000, 8000]),
             give_up_s=chance.choice([8, 25, 60]),
         ),

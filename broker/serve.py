@@ -5,6 +5,7 @@ start is Kafka's: ZooKeeper, cluster id, broker id, logs, sockets (bound, not se
 meta.properties, candidate for controller, and only then requests.
 """
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -199,7 +200,7 @@ class _Start:
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
-        boot = BootState(log_directories, services.metadata, ports.boot_id)
+        boot = BootState(log_directories, services.metadata, broker_id, ports.boot_id)
         boot.recall()
         ports_bound = {name: listener.port for name, listener in listeners.items()}
         try:
@@ -214,13 +215,14 @@ class _Start:
         self._begin_chore(log_directories.run_maintenance(), "log maintenance")
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chore(services.replicas.check_lags(), "in-sync sets")
-        changes = ConfigChanges(broker_id, zk, TopicConfigs(config, zk), services.replicas)
-        self._begin_chore(changes.run(), "changes of configuration")
+        self._begin_chore(ConfigChanges(broker_id, zk, TopicConfigs(config, zk), services.replicas).run(), "settings")
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
         await services.features.start()
         await self._hear_of_the_cluster(services)
+        doubt = ports.supervisor.spawn(boot.run(), name="doubt about the ends of logs")
+        self._undo.callback(doubt.cancel)
         for name, listener in listeners.items():
             listener.start(_accept(services, name))
         _announce(broker_id, listeners)
@@ -278,6 +280,15 @@ class _Start:
             raise StartFailed(str(error)) from error
         if not await services.metadata.wait_for_all(services.broker_id, topics, timeout_ms=timeout_ms):
             log.warning("broker %d: not told of everything within %d ms", services.broker_id, timeout_ms)
+            return
+        # What is here is led again within a moment of a start; who asked before would be sent away.
+        waiting = [each.topic_partition for each in services.log_directories.logs()]
+        until_ms = self._ports.clock.monotonic_ms() + _LEADERS_GRACE_MS
+        while self._ports.clock.monotonic_ms() < until_ms:
+            waiting = [each for each in waiting if not services.metadata.has_leader(each)]
+            if not waiting:
+                break
+            await asyncio.sleep(_LEADERS_CHECK_MS / 1000)
 
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""

@@ -52,7 +52,8 @@ class Stranger:
     async def produce_damaged(self, at: TopicPartition) -> None:
         """A batch in which one byte is another."""
         batch = bytearray(self._batch(3))
-        place = self._chance.randrange(12, len(batch))
+        # Behind the offset, the size and the leader epoch, which are the broker's to write.
+        place = self._chance.randrange(16, len(batch))
         batch[place] ^= 1 << self._chance.randrange(8)
         await self._produce(at, bytes(batch), acks=-1)
 

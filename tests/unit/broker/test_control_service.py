@@ -20,6 +20,7 @@ from controller.commands import (
     StopReplicaPartition,
     UpdateMetadata,
 )
+from tests.support.clock import ManualClock
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker
 from tests.unit.broker.small_broker import describe, live_broker, make_config
@@ -31,6 +32,14 @@ from zk_schema.payloads import EntityConfig
 
 CONTROLLER = BrokerId(9)
 T0 = TopicPartition("t", 0)
+
+
+class BusyClock(ManualClock):
+    """Time passes whenever somebody looks: a tenth of a turn."""
+
+    def monotonic_us(self) -> int:
+        self._monotonic_us += 200
+        return super().monotonic_us()
 
 
 class Ordered:
@@ -48,7 +57,7 @@ class Ordered:
             log_directories=self.broker.services.log_directories,
             topic_configs=TopicConfigs(make_config(), self.zk),
             broker_epoch=lambda: self.epoch,
-            clock=self.broker.services.clock,
+            clock=BusyClock(),
         )
 
     async def open(self) -> "Ordered":

@@ -1,4 +1,7 @@
-"""Fetch (API key 1), versions 0 to 12: records from the leader of their partition, straight from its segments.
+"""Fetch (API key 1), versions 0 to 12: records of partitions, straight from their segments.
+
+Clients are served by leaders, from version 11 on by followers too, and read what is committed; followers read their
+leader's log to its end, and what they ask for tells the leader what they have (`broker.fetch_reader`).
 
 Behaviour: the answer leaves when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. A
 connection's next request starts after that, as in Kafka. Records are slices of segment files; they are never copied.
@@ -6,8 +9,8 @@ A read_committed client gets nothing at or above the last stable offset, and the
 
 Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation and the last stable offset (KIP-98),
 5 the log start offset (KIP-107), 7 sessions (KIP-227), 9 the leader epoch that fences (KIP-320), 10 zstd (KIP-110),
-11 the rack (KIP-392; the leader serves, no other replica is preferred), 12 the last fetched epoch and where logs
-diverge (KIP-595).
+11 the rack and the replica that is preferred there (KIP-392), 12 the last fetched epoch and where logs diverge
+(KIP-595).
 
 Versions 0 to 3 cannot carry format 2 and are answered UNSUPPORTED_VERSION for a partition that has records. A request
 of a follower that is not in the assignment is answered without records, as in Kafka.

@@ -251,6 +251,10 @@ class Invariants:
                     if batch.next_offset > start and batch.base_offset < end:
                         yield batch
 
+    def forget_what_was_read(self) -> None:
+        """Look at all batches again, also those that were compared."""
+        self._scanned.clear()
+
     def _scan(self, machine: Machine, path: str, inode: Inode) -> _ScannedFile:
         key, data = (machine.host, path), inode.data
         scanned = self._scanned.get(key)

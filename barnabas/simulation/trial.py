@@ -91,6 +91,8 @@ class Trial:
             await (self._rage() if story is None else story())
             await self._heal()
             if await self._converge():
+                if story is None:
+                    await asyncio.sleep(max(0.0, _LEAST_SIMULATED_S + 1 - self._loop.now_s))
                 await self._read_all()
         watching.cancel()
         self._loop.let_go_of_done_tasks()
@@ -177,8 +179,6 @@ class Trial:
             return False
         self.tally.converged = True
         self.tally.converged_after_s = self._loop.now_s - healed_s
-        left_s = _LEAST_SIMULATED_S + 1 - self._loop.now_s
-        await asyncio.sleep(max(0.0, left_s))
         return True
 
     async def _read_all(self) -> None:

@@ -286,3 +286,16 @@ async def test_an_address_in_use_stops_the_start_and_names_the_listener(start: S
         taken.listen()
         with pytest.raises(StartFailed, match="listeners="):
             await start(listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}")
+
+
+async def test_the_controller_balances_as_it_was_told(start: Start) -> None:
+    """What the controller does with these is shown in tests/unit/controller/test_leader_requests.py."""
+    keys = {
+        "auto.leader.rebalance.enable": "false",
+        "leader.imbalance.per.broker.percentage": "25",
+        "leader.imbalance.check.interval.seconds": "7",
+    }
+    settings = (await start(**keys)).services.controller._settings
+    assert settings.auto_leader_rebalance_enable is False
+    assert settings.leader_imbalance_per_broker_percentage == 25
+    assert settings.leader_imbalance_check_interval_ms == 7_000

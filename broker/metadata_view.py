@@ -8,7 +8,7 @@ The view lags behind the controller. It keeps the epoch of the last command and 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -142,15 +142,15 @@ class MetadataView:
                 self._stop_waiting(topic, waiter)
         return True
 
-    async def wait_for_all(self, broker_id: BrokerId, topics: Iterable[str], *, timeout_ms: int) -> bool:
-        """Wait until this broker lives and all these topics are known; False when the time is up first.
+    async def wait_for_all(self, broker_id: BrokerId, topics: Mapping[str, int], *, timeout_ms: int) -> bool:
+        """Wait until this broker lives and so many partitions of topics are known; False when the time is up first.
 
         A controller that takes over tells of the brokers first and of partitions, in parts, afterwards.
         """
-        missing = list(topics)
+        missing = list(topics.items())
 
         def is_told() -> bool:
-            while missing and missing[-1] in self._topics:
+            while missing and len(self._topics.get(missing[-1][0], ())) >= missing[-1][1]:
                 missing.pop()
             return not missing and broker_id in self._brokers
 

@@ -5,7 +5,6 @@ start is Kafka's: ZooKeeper, cluster id, broker id, logs, sockets (bound, not se
 meta.properties, candidate for controller, and only then requests.
 """
 
-import asyncio
 import contextlib
 import logging
 import random
@@ -23,6 +22,7 @@ from barnabas.storage.directories import LogDirectories, StorageSettings
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings
+from broker.arrival import arrive
 from broker.boot_state import BootState
 from broker.config import BrokerConfig
 from broker.config_changes import ConfigChanges
@@ -59,9 +59,6 @@ from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
 
-_CONTROLLER_GRACE_MS: Final = 2_000
-_LEADERS_GRACE_MS: Final = 1_000
-_LEADERS_CHECK_MS: Final = 20
 _LISTEN_BACKLOG_HINT: Final = "another process listens there, or the address is not this machine's"
 
 
@@ -220,7 +217,7 @@ class _Start:
         await services.controller.start()
         self._undo.callback(services.features.stop)
         await services.features.start()
-        await self._hear_of_the_cluster(services)
+        await self._arrive(services)
         doubt = ports.supervisor.spawn(boot.run(), name="doubt about the ends of logs")
         self._undo.callback(doubt.cancel)
         for name, listener in listeners.items():
@@ -265,30 +262,18 @@ class _Start:
         self._chores.append(channel.stop)
         return channel
 
-    async def _hear_of_the_cluster(self, services: Services) -> None:
-        """Serve nobody before a controller has told all that there is.
-
-        librdkafka, once told of no brokers at all, asks no more; and of a topic that a broker which has just come back
-        does not know it drops the partitions, so that what it has in flight is written twice.
-        """
-        # A controller that is gone is replaced within a session timeout.
-        timeout_ms = self._config.zookeeper_session_timeout_ms + _CONTROLLER_GRACE_MS
+    async def _arrive(self, services: Services) -> None:
         try:
-            deleted = await services.zk.children(paths.DELETE_TOPICS) or []
-            topics = set(await services.zk.children(paths.BROKER_TOPICS) or []) - set(deleted)
+            await arrive(
+                services.broker_id,
+                zk=services.zk,
+                metadata=services.metadata,
+                held=[each.topic_partition for each in services.log_directories.logs()],
+                session_timeout_ms=self._config.zookeeper_session_timeout_ms,
+                clock=self._ports.clock,
+            )
         except ZooKeeperError as error:
             raise StartFailed(str(error)) from error
-        if not await services.metadata.wait_for_all(services.broker_id, topics, timeout_ms=timeout_ms):
-            log.warning("broker %d: not told of everything within %d ms", services.broker_id, timeout_ms)
-            return
-        # What is here is led again within a moment of a start; who asked before would be sent away.
-        waiting = [each.topic_partition for each in services.log_directories.logs()]
-        until_ms = self._ports.clock.monotonic_ms() + _LEADERS_GRACE_MS
-        while self._ports.clock.monotonic_ms() < until_ms:
-            waiting = [each for each in waiting if not services.metadata.has_leader(each)]
-            if not waiting:
-                break
-            await asyncio.sleep(_LEADERS_CHECK_MS / 1000)
 
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""

@@ -102,16 +102,19 @@ async def test_whoever_waits_is_woken_when_the_condition_holds() -> None:
 
 async def test_a_broker_and_topics_can_be_waited_for() -> None:
     view = MetadataView()
-    waiting = asyncio.create_task(view.wait_for_all(BrokerId(2), {"a", "b"}, timeout_ms=60_000))
+    waiting = asyncio.create_task(view.wait_for_all(BrokerId(2), {"a": 2, "b": 1}, timeout_ms=60_000))
     both = (live(1, "A"), live(2, "A"))
     for told in (update(brokers=(live(1, "A"),)), update(brokers=both), update(partition("b", 0), brokers=both)):
         view.apply(told)
         await asyncio.sleep(0)
         assert not waiting.done()
     view.apply(update(partition("a", 0), brokers=both))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    view.apply(update(partition("a", 1), brokers=both))
     assert await waiting
-    assert not await view.wait_for_all(BrokerId(3), (), timeout_ms=0)
-    assert not await view.wait_for_all(BrokerId(2), ["c"], timeout_ms=0)
+    assert not await view.wait_for_all(BrokerId(3), {}, timeout_ms=0)
+    assert not await view.wait_for_all(BrokerId(2), {"c": 1}, timeout_ms=0)
 
 
 async def test_a_condition_that_holds_already_is_not_waited_for() -> None:

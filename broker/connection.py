@@ -80,6 +80,7 @@ class ClientConnection:
         "_refused",
         "_running",
         "_sent",
+        "_starts_soon",
         "_waiting",
         "_waiting_bytes",
     )
@@ -97,6 +98,7 @@ class ClientConnection:
         self._is_reading = True
         self._refused: str | None = None
         self._closed = False
+        self._starts_soon = False
         # APIs of the answers of this turn, and of those that the peer did not take at once.
         self._sent: list[int] = []
         self._delayed: list[int] = []
@@ -155,12 +157,19 @@ class ClientConnection:
 
     def _start_waiting(self) -> None:
         """Start what waits and may start, and send what is ready."""
+        self._starts_soon = False
         while self._waiting and self._may_start() and not self._closed:
             frame, received_us = self._waiting.popleft()
             self._waiting_bytes -= len(frame)
             self._start(frame, received_us, self._clock.monotonic_us())
         self.frames_done()
         self._update_reading()
+
+    def _start_waiting_soon(self) -> None:
+        """The same once for all parked answers that come together, as those of one move of a high watermark do."""
+        if not self._starts_soon:
+            self._starts_soon = True
+            asyncio.get_running_loop().call_soon(self._start_waiting)
 
     def _update_reading(self) -> None:
         if self._closed:
@@ -316,7 +325,7 @@ class ClientConnection:
                 self._settle(answer, result)
             else:
                 self._ready(answer, result)
-            self._start_waiting()
+            self._start_waiting_soon()
             return
         if not answer.is_dropped:
             self._fail(answer, reason)

@@ -199,6 +199,7 @@ def test_what_a_broker_says_of_failed_assertions_is_found() -> None:
     assert damage("[...] INFO all is well\n[...] CRITICAL fetcher failed: ending the process (broker)\n") == [
         "[...] CRITICAL fetcher failed: ending the process (broker)"
     ]
+    assert damage("[...] CRITICAL the last log directory failed: ending the process (broker)\n") == []
 
 
 def test_a_pace_lets_go_what_could_not_be_sent_for_more_than_a_second() -> None:

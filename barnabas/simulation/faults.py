@@ -22,13 +22,13 @@ class Damage:
 
     def __init__(self, world: World, *, may_lose_all: bool, may_lose_one: bool) -> None:
         self._world = world
-        self._may_lose_all = may_lose_all
+        self.may_lose_all = may_lose_all
         self._may_lose_one = may_lose_one
         self._tainted: dict[int, None] = {}
 
     def may_lose(self, number: int) -> bool:
         """Whether this machine may forget now what it did not sync."""
-        if self._may_lose_all:
+        if self.may_lose_all:
             return True
         self._forget_healed()
         return self._may_lose_one and all(other == number for other in self._tainted)
@@ -168,6 +168,16 @@ async def crash_in_a_write(storm: Storm) -> None:
 
 async def kill_all(storm: Storm) -> None:
     """Every broker at once; they come back one after the other."""
+    await _end_all(storm, storm.world.kill)
+
+
+async def lose_power_everywhere(storm: Storm) -> None:
+    """Every machine at once forgets what it did not sync; only where every append was."""
+    if storm.damage.may_lose_all:
+        await _end_all(storm, storm.world.power_cut)
+
+
+async def _end_all(storm: Storm, end: Callable[[int], object]) -> None:
     world = storm.world
     if storm.busy:
         return
@@ -175,7 +185,7 @@ async def kill_all(storm: Storm) -> None:
     storm.busy = dict.fromkeys(numbers)
     try:
         for number in numbers:
-            world.kill(number)
+            end(number)
         storm.chance.shuffle(numbers)
         for number in numbers:
             await asyncio.sleep(storm.length_s(0.3))
@@ -360,6 +370,7 @@ KINDS: Final[Mapping[str, Callable[[Storm], Awaitable[None]]]] = {
     "power": lose_power,
     "crash in a write": crash_in_a_write,
     "kill all": kill_all,
+    "power all": lose_power_everywhere,
     "stop": stop,
     "pause": pause,
     "clock": jump_clock,

@@ -66,6 +66,7 @@ CLUSTER: Final[Mapping[int, Mutant]] = {
     ),
     27: mutant(
         "a controller that was replaced is obeyed, by ZooKeeper and by brokers",
+        ("controller.driver", "Controller._end_term", cluster.stay_in_office),
         ("controller.office", "Office.fenced", cluster.write_without_fence),
         ("controller.fencing", "decide_fence", cluster.obey_any_controller),
     ),

@@ -17,6 +17,7 @@ def obey_any_leader(_original: Rule) -> Rule:
         partition = state.partition(item.topic_partition)
         if partition is None or partition.leadership is None:
             return AlterPartitionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        item.zk_version = partition.version
         return replace(partition.leadership, isr=item.new_isr)
 
     return decide_isr
@@ -54,6 +55,16 @@ def write_without_fence(_original: Rule) -> Rule:
         return Write(operations, reason)
 
     return fenced
+
+
+def stay_in_office(original: Rule) -> Rule:
+    """27. A controller does not notice that another one was elected."""
+
+    def end_term(self: Any) -> None:
+        if self._driver is None or self._driver.is_over:
+            original(self)
+
+    return end_term
 
 
 def obey_any_controller(_original: Rule) -> Rule:

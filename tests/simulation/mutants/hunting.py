@@ -1,0 +1,92 @@
+"""The hunt for a mutant in drawn seeds: seeds from a start on, until one fails that holds without the mutant.
+
+Seeds are as anybody's, but for a bias: each bug has the faults that it needs more often than others, short sessions and
+a short load. A seed that fails without the mutant too says nothing of it and is passed over.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.simulation.draws import Draws
+from barnabas.simulation.trial import run_seed
+from barnabas.simulation.wires import WireWeather
+from tests.simulation.mutants.catalogue import CLUSTER
+from tests.simulation.mutants.mutant import planted
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """What a hunt changes of a seed's draws. `is_slow`: links on which a leader is always ahead of its followers."""
+
+    faults: Mapping[str, float]
+    mean_length_s: float = 2.0
+    mean_gap_s: float = 2.0
+    is_slow: bool = False
+
+    def change(self, draws: Draws) -> None:
+        draws.brokers = draws.replication_factor = 3
+        draws.topics, draws.partitions, draws.errands, draws.lasts_s = 1, 2, (), 45.0
+        draws.min_in_sync = min(2, draws.min_in_sync)
+        draws.topic_settings["min.insync.replicas"] = str(draws.min_in_sync)
+        draws.settings |= {
+            "zookeeper.session.timeout.ms": "3000",
+            "replica.lag.time.max.ms": "2000",
+            "leader.imbalance.per.broker.percentage": "0",
+            "leader.imbalance.check.interval.seconds": "1" if self.is_slow else "5",
+        }
+        draws.mean_length_s, draws.mean_gap_s, draws.max_at_once = self.mean_length_s, self.mean_gap_s, 3
+        draws.weights = dict(self.faults)
+        if self.is_slow:
+            draws.weather, draws.shuffle, draws.drift = WireWeather(latency_s=(0.1, 0.4)), 0.0, {}
+            draws.load.think_s, draws.load.max_records, draws.producers = 0.1, 1, 4
+
+
+_RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
+
+BIASES: Final[Mapping[int, Bias]] = {
+    1: Bias({"crash": 8, "expire": 4}, 3.0, 1.5),
+    3: _RESTLESS,
+    4: Bias({"expire": 4, "crash": 2, "pause": 2}),
+    5: Bias({"expire": 4, "crash": 2, "pause": 2}),
+    7: Bias({"expire": 4, "crash": 2, "isolate": 2}),
+    8: _RESTLESS,
+    9: _RESTLESS,
+    19: Bias({"crash": 4, "power": 4}, 4.0, 2.0),
+    21: Bias({"zookeeper cut": 8, "expire": 1}, 9.0, 5.0),
+    22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
+    27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),
+    32: Bias({"expire": 4, "crash": 2}),
+}
+
+
+@dataclass(slots=True)
+class Hunt:
+    """What a hunt came to: the seed that shows the mutant, None if there was none; and those that show nothing."""
+
+    killer: str | None = None
+    violation: str = ""
+    tried: int = 0
+    passed_over: list[str] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+
+
+def hunt(number: int, start: str, *, most: int, tell: Callable[[str], object] = lambda text: None) -> Hunt:
+    """Run seeds `start`.0, `start`.1, ... with the mutant; at most so many."""
+    result, change = Hunt(), BIASES[number].change
+    for at in range(most):
+        seed = f"{start}.{at}"
+        result.tried = at + 1
+        with planted(CLUSTER[number]) as calls:
+            tally = run_seed(seed, change=change)
+        for name, count in calls.items():
+            result.calls[name] = result.calls.get(name, 0) + count
+        if tally.passed:
+            continue
+        if not run_seed(seed, change=change).passed:
+            result.passed_over.append(seed)
+            continue
+        result.killer, result.violation = seed, tally.violations[0]
+        tell(f"mutant {number}: seed {seed}, the {at + 1}th: {result.violation}")
+        return result
+    return result

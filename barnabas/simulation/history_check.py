@@ -183,22 +183,26 @@ class _Partition:
             return
         seen = {record for poll in self.polls if poll.final for record in poll.records}
         bound = max((offset for offset, _ in seen), default=_NOTHING)
-        for offset, value, who in self._due():
+        # A record that came to be known while the last of the reads was under way may have come too late for it.
+        last_asked_at = max((poll.invoked_at for poll in self.polls if poll.final), default=None)
+        for offset, value, known_at, who in self._due():
             if offset is None:
                 if value not in self.place_of:
                     yield self._anomaly(AnomalyKind.LOST, None, f"{_describe(value)}, {who}")
             elif (offset, value) not in seen and offset >= self.start_offset:
                 kind = AnomalyKind.LOST if offset <= bound else AnomalyKind.UNSEEN
+                if kind is AnomalyKind.UNSEEN and last_asked_at is not None and (known_at or 0) >= last_asked_at:
+                    continue
                 yield self._anomaly(kind, offset, f"{_describe(value)}, {who}; the final reads end at {bound}")
 
-    def _due(self) -> Iterator[tuple[int | None, bytes, str]]:
-        """Records that no final read may lack: acknowledged ones, and those that somebody has read."""
+    def _due(self) -> Iterator[tuple[int | None, bytes, int | None, str]]:
+        """Records that no final read may lack, and since when: acknowledged ones, and those that somebody has read."""
         acknowledged: set[tuple[int | None, bytes]] = set()
         for one in self.produces:
             survives = one.acks == ACKS_ALL and one.outcome is Outcome.OK
             if survives and self._transaction_outcome(one) is Outcome.OK:
                 acknowledged.add((one.offset, one.value))
-                yield one.offset, one.value, f"acknowledged to {one.client} at {one.completed_at}"
+                yield one.offset, one.value, one.completed_at, f"acknowledged to {one.client} at {one.completed_at}"
         reported: set[tuple[int, bytes]] = set()
         for poll in self.polls:
             for record in poll.records:
@@ -207,7 +211,7 @@ class _Partition:
                 reported.add(record)
                 sender = self.sent.get(record[1])
                 if sender is not None and self._transaction_outcome(sender) is Outcome.OK:
-                    yield *record, f"read by {poll.client} at {poll.completed_at}"
+                    yield *record, poll.completed_at, f"read by {poll.client} at {poll.completed_at}"
 
     # Orders
 

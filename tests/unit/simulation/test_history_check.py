@@ -90,6 +90,16 @@ def test_a_partition_that_no_final_read_reached_shows_its_records_unseen(log: Lo
     assert log.kinds() == {AnomalyKind.UNSEEN}
 
 
+def test_a_record_that_is_acknowledged_while_the_last_final_read_is_under_way_may_be_missing(log: Log) -> None:
+    late = log.history.produce("p", PARTITION, b"c", log.tick())
+    read = log.history.poll("final", PARTITION, log.tick(), final=True)
+    late.ok(2, log.tick())
+    read.ok([(0, b"a"), (1, b"b")], log.tick())
+    assert log.kinds() == set()
+    log.read(client="final", final=True, position=2)
+    assert log.kinds() == {AnomalyKind.UNSEEN}
+
+
 def test_without_final_reads_an_unread_record_proves_nothing(log: Log) -> None:
     log.read((0, "a"))
     assert log.kinds() == set()

@@ -25,7 +25,7 @@ def written(version: int) -> Confirmed:
 
 
 def run(office: Office, *replies: Reply) -> tuple[list[Set], list[str], set[TopicPartition]]:
-    """What is written, what is reported, and of what ZooKeeper says so in the end, with these answers to the questions."""
+    """What is written, what is reported, and of what ZooKeeper says so in the end, with these answers."""
     procedure = write_assignments(office.core._office, {AT: WANTED}, reason="test")
     script, writes, reports = list(replies), [], []
     batch = next(procedure)

@@ -38,7 +38,8 @@ SHORT = (
 )
 SECONDS_A_FAULT = 15
 SHARE_OF_A_SOAK = 0.6
-RESUMES_WITHIN_MS = {"kill": SESSION_TIMEOUT_MS + 2000, "terminate": 1000}
+# Of three clients together on a machine that is busy with them; what is claimed, of one, is in `make claims`.
+RESUMES_WITHIN_MS = {"kill": 2 * SESSION_TIMEOUT_MS, "terminate": 3000}
 
 
 def sequence() -> list[str]:

@@ -72,6 +72,7 @@ class Invariants:
         self._newest_epoch: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
         self._controller_epoch = 0
+        self._states: dict[TopicPartition, tuple[bytes, PartitionState]] = {}
         self._caught_up: dict[tuple[int, int, TopicPartition], None] = {}
         self._too_early: dict[tuple[int, int, TopicPartition], float] = {}
         self._scanned: dict[tuple[str, str], _ScannedFile] = {}
@@ -130,7 +131,12 @@ class Invariants:
     def state(self, at: TopicPartition) -> PartitionState | None:
         """What ZooKeeper says of a partition."""
         znode = self._zookeeper.tree.get(paths.partition_state(at.topic, at.partition))
-        return None if znode is None else PartitionState.decode(znode.data)
+        if znode is None:
+            return None
+        known = self._states.get(at)
+        if known is None or known[0] != znode.data:
+            known = self._states[at] = znode.data, PartitionState.decode(znode.data)
+        return known[1]
 
     def look_at_znodes(self) -> None:
         """The ISR is a subset of the assignment, and so is the leader."""

@@ -85,14 +85,9 @@ def obey_old_commands(original: Rule) -> Rule:
     return decide_fence
 
 
-def lead_before_metadata(original: Rule) -> Rule:
-    """32. A controller that comes into office does not tell brokers of each other before it tells of partitions."""
-
-    def greet(self: Any, brokers: Any) -> None:
-        if self._state.term.epoch == 1:
-            original(self, brokers)
-
-    return greet
+def lead_before_metadata(_original: Rule) -> Rule:
+    """32. Brokers are not told of each other before they are told of partitions."""
+    return lambda *_: None
 
 
 def high_watermark_stays(_original: Rule) -> Rule:

@@ -27,6 +27,7 @@ class Bias:
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
         draws.topics, draws.partitions, draws.errands, draws.lasts_s = 1, 2, (), 45.0
+        draws.producers = max(3, draws.producers)
         draws.min_in_sync = min(2, draws.min_in_sync)
         draws.topic_settings["min.insync.replicas"] = str(draws.min_in_sync)
         draws.settings |= {
@@ -52,7 +53,7 @@ BIASES: Final[Mapping[int, Bias]] = {
     7: Bias({"expire": 4, "crash": 2, "isolate": 2}),
     8: _RESTLESS,
     9: _RESTLESS,
-    19: Bias({"crash": 4, "power": 4}, 4.0, 2.0),
+    19: Bias({"cut off": 4, "pause": 4, "crash": 2, "power": 6}, 7.0, 1.5),
     21: Bias({"zookeeper cut": 8, "expire": 1}, 9.0, 5.0),
     22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
     27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),

@@ -202,11 +202,11 @@ def measure(names: list[str], *, rounds: int, scale: float, cpu: int | None, scr
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(rounds):
             for name, row in chosen.items():
-                for start in (
-                    lambda: systems.prototype(script, partitions=1, cpu=cpu),
-                    lambda: systems.barnabas(partitions=1, cpu=cpu),
+                for started in (
+                    systems.prototype(script, partitions=1, cpu=cpu),
+                    systems.barnabas(partitions=1, cpu=cpu),
                 ):
-                    with start() as system:
+                    with started as system:
                         result = row(system, Path(scratch))
                         runs[name][system.name].append(result)
                         sendfile = max(sendfile, _sendfile_bytes(system))

@@ -37,15 +37,16 @@ async def arrive(
     session_timeout_ms: int,
     clock: Clock,
 ) -> None:
-    """Wait, but not for ever: a controller that is gone is replaced within a session timeout.
+    """Wait for a controller's word for as long as it takes, and for all that it has to tell for a while.
+
+    A controller that is gone is replaced within a session timeout; where that takes longer, the log says so.
 
     Raises:
         ZooKeeperError: the session is over.
     """
     timeout_ms = session_timeout_ms + _CONTROLLER_GRACE_MS
-    if not await metadata.wait_for_all(broker_id, {}, timeout_ms=timeout_ms):
-        log.warning("broker %d: no word from a controller within %d ms", broker_id, timeout_ms)
-        return
+    while not await metadata.wait_for_all(broker_id, {}, timeout_ms=timeout_ms):
+        log.warning("broker %d: no word from a controller within %d ms; waiting on", broker_id, timeout_ms)
     # Of a partition that never had a leader nobody tells.
     if not await metadata.wait_for_all(broker_id, await _partition_counts(zk), timeout_ms=_TELLING_MS):
         log.warning("broker %d: not told of every partition within %d ms", broker_id, _TELLING_MS)

@@ -66,34 +66,55 @@ class ControlService:
         if error is not ErrorCode.NONE:
             return CommandResult(error)
         try:
-            settings = await self._settings(command)
+            errors = await self._assign_all(command)
         except SessionLost:
             # So is the registration that the command was meant for.
             return CommandResult(ErrorCode.STALE_BROKER_EPOCH)
+        self._replicas.settle()
+        return CommandResult(partition_errors=errors)
+
+    async def _assign_all(self, command: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
+        """Carry out what a command says of each partition; the errors. Raises SessionLost."""
+        replicas = self._replicas
+        as_of = replicas.configured
+        settings = await self._settings(command)
         errors: dict[TopicPartition, ErrorCode] = {}
         turns = Turns(self._clock)
         for partition in command.partitions:
-            topic = settings[partition.topic]
-            error = await self._replicas.assign(
-                ReplicaAssignment(
-                    topic_partition=partition.topic_partition,
-                    leader_id=partition.leader,
-                    leader_epoch=partition.leader_epoch,
-                    isr=partition.isr,
-                    replicas=partition.replicas,
-                    zk_version=partition.zk_version,
-                    is_new=partition.is_new,
-                    min_in_sync_replicas=topic.min_insync_replicas,
-                    log_config=topic.log,
-                    throttled_as_leader=self._is_throttled(partition, topic.leader_throttled_replicas),
-                    throttled_as_follower=self._is_throttled(partition, topic.follower_throttled_replicas),
-                )
-            )
+            error = await replicas.assign(self._assignment(partition, settings[partition.topic]))
             if error is not ErrorCode.NONE:
                 errors[partition.topic_partition] = error
             await turns.maybe_yield()
-        self._replicas.settle()
-        return CommandResult(partition_errors=errors)
+        # A change meanwhile has reached the replicas that were there already, and not those that came after it.
+        while as_of != replicas.configured:
+            as_of = replicas.configured
+            settings = await self._settings(command)
+            if as_of == replicas.configured:
+                for name, topic in settings.items():
+                    replicas.configure(
+                        name,
+                        topic.log,
+                        min_in_sync_replicas=topic.min_insync_replicas,
+                        leader_throttled=topic.leader_throttled_replicas,
+                        follower_throttled=topic.follower_throttled_replicas,
+                    )
+                as_of = replicas.configured
+        return errors
+
+    def _assignment(self, partition: LeaderAndIsrPartition, topic: TopicSettings) -> ReplicaAssignment:
+        return ReplicaAssignment(
+            topic_partition=partition.topic_partition,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=partition.isr,
+            replicas=partition.replicas,
+            zk_version=partition.zk_version,
+            is_new=partition.is_new,
+            min_in_sync_replicas=topic.min_insync_replicas,
+            log_config=topic.log,
+            throttled_as_leader=self._is_throttled(partition, topic.leader_throttled_replicas),
+            throttled_as_follower=self._is_throttled(partition, topic.follower_throttled_replicas),
+        )
 
     def _is_throttled(self, partition: LeaderAndIsrPartition, throttled: tuple[str, ...]) -> bool:
         return names_replica(throttled, partition=partition.partition, broker_id=self._replicas.broker_id)

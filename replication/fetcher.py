@@ -256,7 +256,8 @@ class Fetcher:
             log.error("%s: what broker %d sent cannot be appended: %s", followed.topic_partition, self.leader_id, error)
             self._delay(followed, self._backoff_ms(followed.failures))
         except (CorruptSegment, CorruptIndex) as error:
-            self._stop(followed, f"its log cannot be read: {error}")
+            log.error("%s: its log cannot be read: %s", followed.topic_partition, error)
+            self._stop(followed, "its log cannot be read")
         else:
             followed.failures = 0
             self._resume(followed)

@@ -365,8 +365,6 @@ class Partition(Replica):
             changes.shrinks += 1
         log.info("%s: in-sync set %s, version %d", self.topic_partition, answer.isr, answer.zk_version)
         self._note_isr()
-        if self._lacks_replicas:
-            fail(self._waits.committed, AFTER_APPEND)
         # A replica that left holds the high watermark no longer (KAFKA-13091), and may have caught up meanwhile.
         self._advance()
         self._look_at_followers()
@@ -379,10 +377,13 @@ class Partition(Replica):
             self._advance()
 
     def _note_isr(self) -> None:
+        """The in-sync set, or how great it has to be, is another. Who waits and cannot be served by it is told."""
         assert self.leadership is not None
         isr = self.leadership.isr
         self._takes_all = len(isr.committed) >= self.min_in_sync_replicas
         self._lacks_replicas = len(isr.maximal) < self.min_in_sync_replicas
+        if self._lacks_replicas:
+            fail(self._waits.committed, AFTER_APPEND)
 
     # Deleting records (KIP-107).
 

@@ -77,6 +77,8 @@ class Replicas:
         self.broker_id = ports.broker_id
         self.log_directories = ports.log_directories
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self.configured = 0
+        """How often topics have changed their settings."""
 
     def partition(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica here, of any role; None where this broker holds none. A plain pair finds it too."""
@@ -149,6 +151,7 @@ class Replicas:
         follower_throttled: Sequence[str],
     ) -> int:
         """The settings of a topic are others from now on; how many replicas here that is for."""
+        self.configured += 1
         changed = 0
         for partition in self.partitions():
             name, number = partition.topic_partition

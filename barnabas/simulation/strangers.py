@@ -10,6 +10,7 @@ from typing import Final
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import Connection
+from barnabas.client.errors import ClusterUnreachable
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import api_versions, fetch, list_offsets, metadata, produce
@@ -146,4 +147,6 @@ class Stranger:
 
     async def _any_broker(self) -> Connection:
         nodes = (await self._cluster.metadata()).nodes
+        if not nodes:
+            raise ClusterUnreachable("no broker is known")
         return await self._cluster.connection(self._chance.choice(sorted(nodes)))

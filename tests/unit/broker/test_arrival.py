@@ -59,3 +59,17 @@ async def test_what_nobody_tells_of_is_waited_for_five_seconds() -> None:
     broker.announce("t", 1)
     await way
     assert asyncio.get_running_loop().time() - before == pytest.approx(5, abs=0.2)
+
+
+@virtual_time
+async def test_nobody_is_served_before_a_controller_has_spoken(caplog: pytest.LogCaptureFixture) -> None:
+    broker, way = await arriving()
+    way.cancel()
+    stranger = BrokerId(9)
+    way = asyncio.create_task(
+        arrive(stranger, zk=broker.zk, metadata=broker.view, held=[], session_timeout_ms=6_000, clock=broker.clock)
+    )
+    await asyncio.sleep(60)
+    assert not way.done(), "no controller has told that broker 9 lives"
+    assert caplog.messages.count("broker 9: no word from a controller within 8000 ms; waiting on") == 7
+    way.cancel()

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from broker.config_changes import ConfigChanges
 from broker.control_service import ControlService
 from broker.topic_configs import TopicConfigs
 from controller.commands import (
@@ -27,7 +28,7 @@ from tests.unit.broker.small_broker import describe, live_broker, make_config
 from tests.unit.replication.replica_world import ME, append_now
 from zk_schema import paths
 from zk_schema.memory import MemorySession, MemoryZooKeeper
-from zk_schema.ops import Create
+from zk_schema.ops import Create, Set
 from zk_schema.payloads import EntityConfig
 
 CONTROLLER = BrokerId(9)
@@ -318,3 +319,20 @@ async def test_a_command_waits_until_the_broker_is_registered() -> None:
     registered.set()
     assert await order == CommandResult(ErrorCode.STALE_BROKER_EPOCH)
     assert not ordered.holds()
+
+
+@virtual_time
+async def test_settings_that_change_while_replicas_are_made_reach_all_of_them() -> None:
+    ordered = await Ordered().open()
+    await ordered.set_config("t", min_insync_replicas="1")
+    replicas = ordered.broker.services.replicas
+    changes = ConfigChanges(ME, ordered.zk, TopicConfigs(make_config(), ordered.zk), replicas)
+    order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(100))))
+    while not replicas.partitions():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+    config = EntityConfig({"min.insync.replicas": "2"})
+    await ordered.zk.write(Set(paths.topic_config("t"), config.encode()))
+    await changes._read_topic("t")
+    assert 0 < len(replicas.partitions()) < 100, "the change came in the midst of it"
+    assert await order == CommandResult()
+    assert [partition.min_in_sync_replicas for partition in replicas.partitions()] == [2] * 100

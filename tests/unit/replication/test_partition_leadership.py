@@ -457,3 +457,19 @@ async def test_what_is_gone_everywhere_already_is_not_waited_for() -> None:
     append_now(partition, b"a", b"b")
     fetch(partition, 2, start=1)
     assert partition.delete_records(1) is None
+
+
+@virtual_time
+async def test_who_waits_is_told_when_a_new_epoch_leaves_too_few_in_sync() -> None:
+    world, partition = await leading(min_isr=2)
+    wait = acknowledged(partition, append_now(partition))
+    await lead(world, epoch=1, isr=(ME,), min_isr=2)
+    assert refusal(wait) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@virtual_time
+async def test_who_waits_is_told_when_more_replicas_are_demanded_than_are_in_sync() -> None:
+    _, partition = await leading(min_isr=1, isr=(ME, OTHER))
+    wait = acknowledged(partition, append_now(partition))
+    partition.set_min_in_sync_replicas(3)
+    assert refusal(wait) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

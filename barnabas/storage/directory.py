@@ -37,6 +37,8 @@ from barnabas.storage.segment import Segment
 log = logging.getLogger(__name__)
 
 SLOW_WRITE_US: Final = 5_000
+STALL_US: Final = 5_000_000
+"""How long a directory whose writes were slow in the thread too gets none from the loop: it stalls again and again."""
 _PINNED_RETRY_MS: Final = 1_000
 
 T = TypeVar("T")
@@ -83,6 +85,7 @@ class LogDirectory:
         self.writes_inline = True
         """Whether recent writes were quick enough for the next to be done on the loop."""
         self._slowest_write_us = 0
+        self._stalled_until_us = 0
         self._threaded_writes = 0
         self._flushing: dict[Log, asyncio.Task[None]] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -139,7 +142,11 @@ class LogDirectory:
         self.writes_inline = False
         write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
-            self._note_write(await _uncancelled(write))
+            took_us = await _uncancelled(write)
+            # One slow write on the loop may be another process that had the core; this one is the disk.
+            if took_us > SLOW_WRITE_US:
+                self._stalled_until_us = self._clock.monotonic_us() + STALL_US
+            self._note_write(took_us)
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
@@ -148,7 +155,7 @@ class LogDirectory:
             raise
         finally:
             self._threaded_writes -= 1
-            self.writes_inline = self._slowest_write_us <= SLOW_WRITE_US and not self._threaded_writes
+            self._decide_inline()
             segment.unpin()
         # The directory may have failed elsewhere meanwhile: then this must not be acknowledged either.
         self._check(prepared)
@@ -160,7 +167,15 @@ class LogDirectory:
     def _note_write(self, took_us: int) -> None:
         # The slowest recent write, fading: one slow write moves about a dozen to the thread.
         self._slowest_write_us = slowest_us = max(took_us, self._slowest_write_us * 9 // 10)
-        self.writes_inline = slowest_us <= SLOW_WRITE_US and not self._threaded_writes
+        if slowest_us > SLOW_WRITE_US:
+            self.writes_inline = False
+
+    def _decide_inline(self) -> None:
+        self.writes_inline = (
+            self._slowest_write_us <= SLOW_WRITE_US
+            and not self._threaded_writes
+            and self._clock.monotonic_us() >= self._stalled_until_us
+        )
 
     # Flushing
 

@@ -8,7 +8,7 @@ import pytest
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.append import AppendOrigin
-from barnabas.storage.directory import SLOW_WRITE_US
+from barnabas.storage.directory import SLOW_WRITE_US, STALL_US
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
@@ -174,6 +174,22 @@ async def test_writes_go_through_the_thread_after_a_slow_one_and_inline_again_la
         threaded += 1
     assert 1 <= threaded <= 30
     assert store.offload.lanes.count("write:/a") == threaded
+
+
+async def test_a_directory_that_is_slow_in_the_thread_too_gets_no_write_from_the_loop_for_a_while():
+    store, _ = await two_directories()
+    directory, log = store.directories.directories[0], store.directories.log(IN_A)
+    slow = prepare(log)
+    slow.file = SlowFile(slow.file, store.clock, SLOW_WRITE_US // 1000 + 1)
+    await directory.write_in_thread(slow)
+    log.publish(slow)
+    for advance_ms, is_inline in ((0, False), (STALL_US // 1000 - 1, False), (1, True)):
+        store.clock.advance(advance_ms)
+        for _ in range(40):
+            prepared = prepare(log)
+            await directory.write_in_thread(prepared)
+            log.publish(prepared)
+        assert directory.writes_inline is is_inline
 
 
 class SlowFile:

@@ -231,7 +231,10 @@ class ClusterState:
         partition = self.topics[at.topic].partitions[at.partition]
         if partition.leadership is None:
             return
-        gone = [broker for broker in partition.leadership.isr if self._is_away(broker, mzxid)]
+        # A partition is left without a leader only when every member is away or has started anew: who wrote that knew
+        # of restarts that its own write now hides.
+        is_led = partition.leadership.leader != NO_LEADER
+        gone = [broker for broker in partition.leadership.isr if not is_led or self._is_away(broker, mzxid)]
         if gone:
             partition.stale = partition.stale.union(gone)
 

@@ -41,6 +41,7 @@ def now(office: Office) -> tuple[int, int, list[int]]:
         pytest.param({1: NEW, 2: NEW, 3: OLD}, [1, 2, 3], 1, (3, 5, [3]), id="all but one"),
         pytest.param({1: NEW, 2: NEW, 3: NEW}, [1, 2, 3], 2, (2, 5, [2]), id="all: the leader leads on, alone"),
         pytest.param({1: NEW, 2: NEW, 3: NEW}, [1, 2, 3], -1, (1, 5, [1]), id="all, and nobody led"),
+        pytest.param({1: OLD, 2: OLD, 3: OLD}, [1, 2], -1, (1, 5, [1]), id="who wrote that nobody leads knew why"),
         pytest.param({1: NEW, 3: OLD}, [1, 2], 2, (1, 5, [1]), id="the leader is away, a follower is back"),
         pytest.param({1: OLD, 2: NEW, 3: OLD}, [1, 3], 1, (1, 4, [1, 3]), id="who was not in sync anyhow"),
         pytest.param({1: NEW, 2: OLD, 3: OLD}, [1], 1, (1, 5, [1]), id="the last in sync"),

@@ -12,6 +12,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
+from broker.config_changes import configure_topic
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.topic_configs import TopicConfigs, TopicSettings
@@ -91,13 +92,7 @@ class ControlService:
             settings = await self._settings(command)
             if as_of == replicas.configured:
                 for name, topic in settings.items():
-                    replicas.configure(
-                        name,
-                        topic.log,
-                        min_in_sync_replicas=topic.min_insync_replicas,
-                        leader_throttled=topic.leader_throttled_replicas,
-                        follower_throttled=topic.follower_throttled_replicas,
-                    )
+                    configure_topic(replicas, name, topic)
                 as_of = replicas.configured
         return errors
 

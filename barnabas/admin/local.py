@@ -95,13 +95,10 @@ def up(
         status = cluster.start()
     except (ClusterError, StateUnreadable, JavaMissing, JarsUnavailable) as error:
         raise _explained(error) from error
-    _show(status, Format.TABLE)
-    click.echo(f"\nbootstrap servers: {status.bootstrap_servers}")
     if detach:
-        click.echo(f"`{_command('down', data)}` stops it, `{_command('status', data)}` shows it")
+        _greet(status, f"`{_command('down', data)}` stops it, `{_command('status', data)}` shows it")
         return failures.OK
-    click.echo("Ctrl-C stops it")
-    return _stay(cluster)
+    return _stay(cluster, status)
 
 
 @click.command()
@@ -134,9 +131,16 @@ def status(*, data: Path, output: Format) -> int:
     return failures.OK
 
 
-def _stay(cluster: LocalCluster) -> int:
+def _greet(status: ClusterStatus, how_it_ends: str) -> None:
+    _show(status, Format.TABLE)
+    click.echo(f"\nbootstrap servers: {status.bootstrap_servers}\n{how_it_ends}")
+
+
+def _stay(cluster: LocalCluster, status: ClusterStatus) -> int:
     """Until it is interrupted, or nothing runs any more; then take down what is left."""
+    # Who reads the greeting may interrupt at once, before the call that prints it has returned.
     try:
+        _greet(status, "Ctrl-C stops it")
         while cluster.is_running:
             for name in cluster.wait_for_ends(_WATCH_S):
                 click.echo(f"{name} has ended", err=True)

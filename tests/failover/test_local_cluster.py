@@ -14,6 +14,7 @@ import pytest
 from barnabas.launcher.broker_process import answers_api_versions
 from barnabas.launcher.cluster import ClusterBusy, ClusterError, LocalCluster
 from barnabas.launcher.processes import identify
+from barnabas.launcher.sockets import free_port
 from barnabas.runtime.disk import SystemDisk
 from tests.support.cluster import new_cluster
 
@@ -159,7 +160,8 @@ def test_up_status_and_down_from_the_command_line(cluster: LocalCluster, tmp_pat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_in_the_foreground_takes_its_cluster_with_it(tmp_path: Path, number: signal.Signals) -> None:
     data = new_cluster(tmp_path / "data", brokers=1).directory
-    command = barnabas("up", "--brokers", "1", "--data", str(data), "--port", "29250", "--zookeeper-port", "29251")
+    where = ("--port", str(free_port()), "--zookeeper-port", str(free_port()), "--data", str(data))
+    command = barnabas("up", "--brokers", "1", *where)
     assert command.stdout is not None
     while "Ctrl-C" not in (line := command.stdout.readline()):
         assert line or command.poll() is None, command.stderr and command.stderr.read()

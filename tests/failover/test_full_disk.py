@@ -14,8 +14,8 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from tests.failover.conftest import MakeBroker
 from tests.support.api_client import ApiConnection, batch_of
-from tests.support.history import History, find_anomalies, value_of
 from tests.support.load_client import read_everything
+from tests.support.load_history import LoadHistory
 from tests.support.topics import create_topic, wait_for_leaders
 
 SIZE_BYTES = 2 * 1024 * 1024
@@ -47,7 +47,7 @@ def test_a_full_disk_takes_its_directory_offline_and_nothing_else(make_broker: M
     partitions = create_topic(broker.bootstrap, "t", partitions=2)
     (filling,) = (partition for partition in partitions if (seen_small / f"t-{partition.partition}").exists())
     (other,) = (partition for partition in partitions if partition != filling)
-    history = History()
+    history = LoadHistory()
     with ApiConnection(broker.host, broker.port) as client:
         assert fill(client, filling, history) == ErrorCode.KAFKA_STORAGE_ERROR
         assert free_bytes(seen_small) < VALUE_BYTES, "the disk was full"
@@ -63,7 +63,7 @@ def test_a_full_disk_takes_its_directory_offline_and_nothing_else(make_broker: M
     again.start()
     wait_for_leaders(again.bootstrap, partitions)
     assert "bytes of" in again.wait_for(f"{filling.topic}-{filling.partition}: recovered: ")
-    assert find_anomalies(history, read_everything(again.bootstrap, partitions)) == []
+    assert history.anomalies(read_everything(again.bootstrap, partitions)) == []
 
 
 def free_bytes(path: Path) -> int:
@@ -71,7 +71,7 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def fill(client: ApiConnection, partition: TopicPartition, history: History) -> int:
+def fill(client: ApiConnection, partition: TopicPartition, history: LoadHistory) -> int:
     """Send until something is refused; the error."""
     for _ in range(2 * SIZE_BYTES // VALUE_BYTES):
         error = send_one(client, partition, history)
@@ -80,10 +80,10 @@ def fill(client: ApiConnection, partition: TopicPartition, history: History) -> 
     return ErrorCode.NONE
 
 
-def send_one(client: ApiConnection, partition: TopicPartition, history: History) -> int:
-    written = history.next_to_send(partition, "p")
-    client.send_produce(partition, batch_of([value_of(written, size_bytes=VALUE_BYTES)]))
+def send_one(client: ApiConnection, partition: TopicPartition, history: LoadHistory) -> int:
+    sent = history.send(partition, "p", size_bytes=VALUE_BYTES, idempotent=False)
+    client.send_produce(partition, batch_of([sent.value]))
     answer = client.receive_produced()
     if answer.error_code == ErrorCode.NONE:
-        history.acknowledge(written, answer.base_offset)
+        history.acknowledge(sent, answer.base_offset)
     return answer.error_code

@@ -20,8 +20,8 @@ from tests.failover.conftest import MakeBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.faulty_broker import ENTRY
 from tests.support.faulty_disk import FSYNC, Fault, FaultControl
-from tests.support.history import History, find_anomalies
 from tests.support.load_client import LoadClient, read_everything
+from tests.support.load_history import LoadHistory
 from tests.support.topics import create_topic, wait_for_leaders
 
 KILLS = 4
@@ -91,7 +91,7 @@ def test_what_was_acknowledged_outlives_kills(
         *create_topic(broker.bootstrap, "strict", partitions=2, settings={"flush.messages": "1"}),
     ]
     kills = max(KILLS, int(SOAK_KILLS_A_MINUTE * soak_minutes))
-    history = History()
+    history = LoadHistory()
     written_and_not_acknowledged = 0
     with LoadClient(broker.bootstrap, partitions, history) as load:
         for kill in range(kills):
@@ -113,8 +113,8 @@ def test_what_was_acknowledged_outlives_kills(
     assert broker.stop() == 0
     broker.start()
     wait_for_leaders(broker.bootstrap, partitions)
-    assert history.failed == []
-    assert find_anomalies(history, read_everything(broker.bootstrap, partitions)) == []
+    assert history.given_up == []
+    assert history.anomalies(read_everything(broker.bootstrap, partitions)) == []
     assert history.acknowledged_count == history.sent_count
     assert written_and_not_acknowledged > 0, "no kill came between a write and its answer"
     print(f"{kills} kills, {history.sent_count} records, {written_and_not_acknowledged} written and not acknowledged")

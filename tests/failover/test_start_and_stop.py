@@ -8,8 +8,8 @@ from tests.failover.conftest import MakeBroker
 from tests.support.api_client import ApiConnection, batch_of
 from tests.support.faulty_broker import ENTRY
 from tests.support.faulty_disk import PWRITE, Fault, FaultControl
-from tests.support.history import History, find_anomalies
 from tests.support.load_client import LoadClient, read_everything
+from tests.support.load_history import LoadHistory
 from tests.support.topics import create_topic, wait_for_leaders
 
 pytestmark = pytest.mark.processes
@@ -61,7 +61,7 @@ def test_after_a_clean_stop_nothing_is_scanned(make_broker: MakeBroker) -> None:
     broker = make_broker()
     broker.start()
     partitions = create_topic(broker.bootstrap, "t", partitions=3)
-    history = History()
+    history = LoadHistory()
     with LoadClient(broker.bootstrap, partitions, history) as load:
         load.wait_for_acknowledgements(1000)
         assert broker.stop() == 0
@@ -72,8 +72,8 @@ def test_after_a_clean_stop_nothing_is_scanned(make_broker: MakeBroker) -> None:
     assert "after a clean stop" in broker.output_of_this_life
     assert "recovered: scanned" not in broker.output_of_this_life
     assert not (broker.log_directory / MARKER).exists()
-    assert history.failed == []
-    assert find_anomalies(history, read_everything(broker.bootstrap, partitions)) == []
+    assert history.given_up == []
+    assert history.anomalies(read_everything(broker.bootstrap, partitions)) == []
 
 
 def test_after_a_kill_everything_is_scanned(make_broker: MakeBroker) -> None:

@@ -43,6 +43,7 @@ def test_a_good_history_has_no_findings(tmp_path: Path) -> None:
     verdict = judge(write_good(tmp_path), PARTITIONS)
     assert verdict.findings == []
     assert (verdict.sent, verdict.acknowledged, verdict.read) == (80, 80, 160)
+    assert (verdict.acknowledged_by, verdict.read_by) == ({"producer": 80}, {"along": 80, "end": 80})
 
 
 def drop_read(lines: Lines) -> Lines:

@@ -14,8 +14,8 @@ from barnabas.protocol.ids import TopicPartition
 from tests.failover.conftest import MakeBroker
 from tests.support.api_client import ApiConnection
 from tests.support.broker_process import BrokerProcess
-from tests.support.history import History, find_anomalies
 from tests.support.load_client import LoadClient, read_everything
+from tests.support.load_history import LoadHistory
 from tests.support.topics import create_topic, wait_for_leaders
 from tests.support.zookeeper import new_zookeeper
 from tests.support.zookeeper_session import end_session
@@ -91,7 +91,7 @@ def test_serving_goes_on_without_zookeeper_and_all_works_after_it(
     broker = make_broker(zookeeper=own_zookeeper.connect_string)
     broker.start()
     (partition,) = create_topic(broker.bootstrap, "t")
-    history = History()
+    history = LoadHistory()
     with LoadClient(broker.bootstrap, [partition], history) as load:
         # A producer gets its id out of ZooKeeper, so it needs that once.
         load.wait_for_acknowledgements(1)
@@ -101,7 +101,7 @@ def test_serving_goes_on_without_zookeeper_and_all_works_after_it(
         assert not own_zookeeper.is_running
         own_zookeeper.start()
         wait_for_connections(broker, 2)
-    assert find_anomalies(history, read_everything(broker.bootstrap, [partition])) == []
+    assert history.anomalies(read_everything(broker.bootstrap, [partition])) == []
     (made_later,) = create_topic(broker.bootstrap, "made-later")
     assert serves(broker, made_later)
 
@@ -124,7 +124,7 @@ def test_a_broker_whose_session_expired_leads_again_and_has_lost_nothing(
     broker = make_broker(zookeeper=own_zookeeper.connect_string)
     broker.start()
     (partition,) = create_topic(broker.bootstrap, "t")
-    history = History()
+    history = LoadHistory()
     with LoadClient(broker.bootstrap, [partition], history) as load:
         for expiry in range(1, 4):
             load.wait_for_acknowledgements(500)
@@ -133,8 +133,8 @@ def test_a_broker_whose_session_expired_leads_again_and_has_lost_nothing(
             assert epochs == sorted(set(epochs)), "each registration has a greater broker epoch"
             wait_for_leaders(broker.bootstrap, [partition])
         load.wait_for_acknowledgements(500)
-    assert history.failed == []
-    assert find_anomalies(history, read_everything(broker.bootstrap, [partition])) == []
+    assert history.given_up == []
+    assert history.anomalies(read_everything(broker.bootstrap, [partition])) == []
     (made_later,) = create_topic(broker.bootstrap, "made-later")
     assert serves(broker, made_later)
 
@@ -143,7 +143,7 @@ def test_a_broker_that_stood_still_for_longer_than_its_session_is_a_member_again
     broker = make_broker()
     broker.start()
     (partition,) = create_topic(broker.bootstrap, "t")
-    history = History()
+    history = LoadHistory()
     with LoadClient(broker.bootstrap, [partition], history) as load:
         load.wait_for_acknowledgements(500)
         broker.send_signal(signal.SIGSTOP)
@@ -154,5 +154,5 @@ def test_a_broker_that_stood_still_for_longer_than_its_session_is_a_member_again
         wait_for_leaders(broker.bootstrap, [partition])
         load.wait_for_acknowledgements(500)
     assert broker.exit_status is None
-    assert history.failed == []
-    assert find_anomalies(history, read_everything(broker.bootstrap, [partition])) == []
+    assert history.given_up == []
+    assert history.anomalies(read_everything(broker.bootstrap, [partition])) == []

@@ -1,6 +1,6 @@
 """An idempotent producer (librdkafka, acks=all) that writes records without pause until told to stop, and a full read.
 
-It keeps a `History`. Records are small and batches too, so that a broker has many requests under way. What is not
+It keeps a `LoadHistory`. Records are small and batches too, so that a broker has many requests under way. What is not
 acknowledged is tried again for as long as it takes: a record that is given up is a failure of its own.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, Final, Self
 import confluent_kafka
 
 from barnabas.protocol.ids import TopicPartition
-from tests.support.history import History, Written, value_of
+from barnabas.simulation.history import Produce
+from tests.support.load_history import LoadHistory
 
 _MOST_OPEN: Final = 400
 _POLL_SECONDS: Final = 0.002
@@ -29,7 +30,7 @@ class LoadClient:
         self,
         bootstrap: str,
         partitions: Sequence[TopicPartition],
-        history: History,
+        history: LoadHistory,
         *,
         name: str = "producer",
         value_bytes: int = 200,
@@ -106,22 +107,21 @@ class LoadClient:
             self._error = error
 
     def _send(self, topic_partition: TopicPartition) -> None:
-        written = self.history.next_to_send(topic_partition, self._name)
-        value = value_of(written, size_bytes=self._value_bytes)
+        sent = self.history.send(topic_partition, self._name, size_bytes=self._value_bytes)
         self._open += 1
         self._producer.produce(
             topic_partition.topic,
-            value,
+            sent.value,
             partition=topic_partition.partition,
-            on_delivery=lambda error, sent: self._on_delivery(written, error, sent),
+            on_delivery=lambda error, answer: self._on_delivery(sent, error, answer),
         )
 
-    def _on_delivery(self, written: Written, error: Any, sent: Any) -> None:
+    def _on_delivery(self, sent: Produce, error: Any, answer: Any) -> None:
         self._open -= 1
         if error is None:
-            self.history.acknowledge(written, sent.offset())
+            self.history.acknowledge(sent, answer.offset())
         else:
-            self.history.fail(written, error.str())
+            self.history.give_up(sent, error.str())
 
     def _on_statistics(self, text: str) -> None:
         statistics = json.loads(text)

@@ -2,6 +2,7 @@
 
 import gc
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,13 +20,15 @@ _DISK_IS_GONE = "the last log directory failed"
 
 @dataclass(slots=True)
 class Verdict:
-    """What the files say. `findings` are empty when all is well."""
+    """What the files say, records of all clients and of each. `findings` are empty when all is well."""
 
     sent: int = 0
     acknowledged: int = 0
     read: int = 0
     given_up: int = 0
     rate: int = 0
+    acknowledged_by: dict[str, int] = field(default_factory=dict)
+    read_by: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
 
 
@@ -42,10 +45,15 @@ def judge(paths: Sequence[Path], partitions: Sequence[TopicPartition]) -> Verdic
 def _judge(paths: Sequence[Path], partitions: Sequence[TopicPartition]) -> Verdict:
     history, complaints = read_history(paths)
     verdict = Verdict(findings=[*complaints, *_unread(history, partitions)])
+    acknowledged, read = Counter[str](), Counter[str]()
     for produces in history.produces.values():
         verdict.sent += len(produces)
-        verdict.acknowledged += sum(one.outcome is Outcome.OK for one in produces)
-    verdict.read = sum(len(poll.records) for polls in history.polls.values() for poll in polls)
+        acknowledged.update(one.client for one in produces if one.outcome is Outcome.OK)
+    for polls in history.polls.values():
+        for poll in polls:
+            read[poll.client] += len(poll.records)
+    verdict.acknowledged, verdict.acknowledged_by = acknowledged.total(), dict(acknowledged)
+    verdict.read, verdict.read_by = read.total(), dict(read)
     verdict.findings += [str(anomaly) for anomaly in check(history)][:_SHOWN]
     return verdict
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.protocol.ids import BrokerId
-from broker.topic_configs import TopicConfigs, TopicSettings
+from broker.topic_configs import TopicConfigs
 from replication.quota import ReplicationQuotas
 from replication.replicas import Replicas
 from zk_schema import paths
@@ -93,7 +93,7 @@ class ConfigChanges:
             await self._read_broker()
 
     async def _read_topic(self, topic: str) -> None:
-        changed = configure_topic(self._replicas, topic, await self._topic_configs.settings(topic))
+        changed = self._replicas.configure(topic, await self._topic_configs.settings(topic))
         log.info("topic %s: other settings act on %d replicas", topic, changed)
 
     async def _read_broker(self) -> None:
@@ -110,17 +110,6 @@ class ConfigChanges:
             if name not in _RATES:
                 log.warning("broker %d: %s is set in ZooKeeper and does not act", self._broker_id, name)
         apply_rates(self._replicas.quotas, given)
-
-
-def configure_topic(replicas: Replicas, topic: str, settings: TopicSettings) -> int:
-    """Have a topic's settings act on its replicas here; how many those are."""
-    return replicas.configure(
-        topic,
-        settings.log,
-        min_in_sync_replicas=settings.min_insync_replicas,
-        leader_throttled=settings.leader_throttled_replicas,
-        follower_throttled=settings.follower_throttled_replicas,
-    )
 
 
 def apply_rates(quotas: ReplicationQuotas, given: Mapping[str, str]) -> None:

@@ -12,10 +12,9 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
-from broker.config_changes import configure_topic
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
-from broker.topic_configs import TopicConfigs, TopicSettings
+from broker.topic_configs import TopicConfigs
 from broker.turns import Turns
 from controller.commands import (
     Command,
@@ -29,8 +28,8 @@ from controller.commands import (
     UpdateMetadataPartition,
 )
 from controller.fencing import decide_fence
-from replication.quota import names_replica
 from replication.replicas import ReplicaAssignment, Replicas
+from replication.settings import TopicSettings
 from zk_schema.ops import SessionLost
 
 log = logging.getLogger(__name__)
@@ -92,11 +91,11 @@ class ControlService:
             settings = await self._settings(command)
             if as_of == replicas.configured:
                 for name, topic in settings.items():
-                    configure_topic(replicas, name, topic)
+                    replicas.configure(name, topic)
                 as_of = replicas.configured
         return errors
 
-    def _assignment(self, partition: LeaderAndIsrPartition, topic: TopicSettings) -> ReplicaAssignment:
+    def _assignment(self, partition: LeaderAndIsrPartition, settings: TopicSettings) -> ReplicaAssignment:
         return ReplicaAssignment(
             topic_partition=partition.topic_partition,
             leader_id=partition.leader,
@@ -105,14 +104,8 @@ class ControlService:
             replicas=partition.replicas,
             zk_version=partition.zk_version,
             is_new=partition.is_new,
-            min_in_sync_replicas=topic.min_insync_replicas,
-            log_config=topic.log,
-            throttled_as_leader=self._is_throttled(partition, topic.leader_throttled_replicas),
-            throttled_as_follower=self._is_throttled(partition, topic.follower_throttled_replicas),
+            settings=settings,
         )
-
-    def _is_throttled(self, partition: LeaderAndIsrPartition, throttled: tuple[str, ...]) -> bool:
-        return names_replica(throttled, partition=partition.partition, broker_id=self._replicas.broker_id)
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
         """Stop serving replicas, and remove the logs of those that are deleted."""

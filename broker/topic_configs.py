@@ -7,13 +7,13 @@ its place, and a warning says so.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from barnabas.storage.log_config import LogConfig, TimestampType
 from broker.config import BrokerConfig, flush_ms, retention_ms, roll_jitter_ms, roll_ms
 from broker.config_keys import TOPIC_KEYS
 from broker.config_keys.key import ConfigError, ConfigValue, full_protocol_version
+from replication.settings import TopicSettings
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.payloads import EntityConfig
@@ -27,16 +27,6 @@ _LEAST_INDEX_BYTES: Final = 4
 
 class TopicConfigRefused(Exception):
     """A topic may not have this configuration; peers are answered INVALID_CONFIG with the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """What a topic's partitions act on."""
-
-    log: LogConfig
-    min_insync_replicas: int
-    leader_throttled_replicas: tuple[str, ...] = ()
-    follower_throttled_replicas: tuple[str, ...] = ()
 
 
 def check_topic_config(overrides: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ it follows a leader: fetching ends before its role changes or it is stopped, and
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,13 +19,13 @@ from barnabas.protocol.ids import (
     TopicPartition,
 )
 from barnabas.storage.log import LogOffline
-from barnabas.storage.log_config import LogConfig
 from replication.fetcher_ports import FetchFigures
 from replication.log_moves import LogMoves
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
 from replication.quota import names_replica
 from replication.replica import Replica
+from replication.settings import TopicSettings
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +44,7 @@ class ReplicaAssignment:
     replicas: tuple[BrokerId, ...]
     zk_version: int
     is_new: bool
-    min_in_sync_replicas: int
-    log_config: LogConfig
-    throttled_as_leader: bool = False
-    throttled_as_follower: bool = False
+    settings: TopicSettings
 
 
 class Fetching(Protocol):
@@ -110,8 +106,7 @@ class Replicas:
             except LogOffline as error:
                 log.error("%s: its log cannot be made: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
-        partition.throttled_as_leader = assignment.throttled_as_leader
-        partition.throttled_as_follower = assignment.throttled_as_follower
+        self._apply(assignment.settings, partition)
         self._fetchers.unfollow(topic_partition)
         if assignment.leader_id == self.broker_id:
             await partition.become_leader(
@@ -119,7 +114,7 @@ class Replicas:
                 isr=assignment.isr,
                 replicas=assignment.replicas,
                 zk_version=assignment.zk_version,
-                min_in_sync_replicas=assignment.min_in_sync_replicas,
+                min_in_sync_replicas=assignment.settings.min_insync_replicas,
             )
             log.info(
                 "%s: leader in epoch %d from offset %d",
@@ -141,31 +136,24 @@ class Replicas:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
         self._fetchers.stop_idle()
 
-    def configure(
-        self,
-        topic: str,
-        log_config: LogConfig,
-        *,
-        min_in_sync_replicas: int,
-        leader_throttled: Sequence[str],
-        follower_throttled: Sequence[str],
-    ) -> int:
+    def configure(self, topic: str, settings: TopicSettings) -> int:
         """The settings of a topic are others from now on; how many replicas here that is for."""
         self.configured += 1
-        changed = 0
-        for partition in self.partitions():
-            name, number = partition.topic_partition
-            if name == topic:
-                changed += 1
-                partition.log.config = log_config
-                partition.set_min_in_sync_replicas(min_in_sync_replicas)
-                partition.throttled_as_leader = names_replica(
-                    leader_throttled, partition=number, broker_id=self.broker_id
-                )
-                partition.throttled_as_follower = names_replica(
-                    follower_throttled, partition=number, broker_id=self.broker_id
-                )
-        return changed
+        changed = [partition for partition in self.partitions() if partition.topic_partition.topic == topic]
+        for partition in changed:
+            self._apply(settings, partition)
+            partition.set_min_in_sync_replicas(settings.min_insync_replicas)
+        return len(changed)
+
+    def _apply(self, settings: TopicSettings, partition: Partition) -> None:
+        number = partition.topic_partition.partition
+        partition.log.config = settings.log
+        partition.throttled_as_leader = names_replica(
+            settings.leader_throttled_replicas, partition=number, broker_id=self.broker_id
+        )
+        partition.throttled_as_follower = names_replica(
+            settings.follower_throttled_replicas, partition=number, broker_id=self.broker_id
+        )
 
     def move(self, topic_partition: TopicPartition, path: str, *, is_known: bool) -> ErrorCode:
         """Have a replica moved to another log directory; the answer is the one of AlterReplicaLogDirs."""
@@ -178,8 +166,7 @@ class Replicas:
             # the records in it, and its leader epochs mean nothing here.
             log.warning("%s: the replica is new, so the log that is here is stale and goes", topic_partition)
             self.log_directories.delete_log(topic_partition)
-        log_ = self.log_directories.create_log(topic_partition, assignment.log_config, is_new=assignment.is_new)
-        log_.config = assignment.log_config
+        log_ = self.log_directories.create_log(topic_partition, assignment.settings.log, is_new=assignment.is_new)
         directory = self.log_directories.directory_of(topic_partition)
         assert directory is not None, f"{topic_partition}: its log is in no directory"
         partition = Partition(topic_partition, log_, directory, self._ports)

@@ -11,6 +11,7 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.storage.log_config import LogConfig
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import (
     CountedReads,
@@ -39,7 +40,9 @@ async def leading(
     replicas = tuple(dict.fromkeys((*BOTH, *isr)))
     for number in range(count):
         at = TopicPartition("t", number)
-        await broker.world.replicas.assign(ReplicaAssignment(at, ME, EPOCH, isr, replicas, 0, True, 1, LogConfig()))
+        await broker.world.replicas.assign(
+            ReplicaAssignment(at, ME, EPOCH, isr, replicas, 0, True, TopicSettings(LogConfig()))
+        )
     broker.announce("t", count)
     return broker, [broker.world.partition(TopicPartition("t", number)) for number in range(count)]
 

@@ -7,6 +7,7 @@ from barnabas.storage.log_config import LogConfig
 from broker.metric_replicas import replica_families
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.support.virtual_time import virtual_time
 from tests.unit.broker.data_broker import DataBroker, fetch_now, fetch_request
 from tests.unit.replication.replica_world import ME, OTHER, append_now
@@ -17,7 +18,7 @@ TP = TopicPartition("t", 0)
 
 async def lead(broker: DataBroker, *isr: BrokerId, min_isr: int) -> Partition:
     await broker.world.replicas.assign(
-        ReplicaAssignment(TP, ME, LeaderEpoch(0), isr, (ME, OTHER), 0, True, min_isr, LogConfig())
+        ReplicaAssignment(TP, ME, LeaderEpoch(0), isr, (ME, OTHER), 0, True, TopicSettings(LogConfig(), min_isr))
     )
     return broker.world.partition()
 

@@ -16,6 +16,7 @@ from broker.services import RequestContext
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.unit.broker.whole_broker import BrokerHost, until
 from tests.unit.storage.logs import batch
 
@@ -44,8 +45,7 @@ async def lead(broker: Broker, *, min_in_sync_replicas: int = 1) -> Partition:
             replicas=(ME, OTHER),
             zk_version=0,
             is_new=True,
-            min_in_sync_replicas=min_in_sync_replicas,
-            log_config=LogConfig(),
+            settings=TopicSettings(LogConfig(), min_in_sync_replicas),
         )
     )
     assert error is ErrorCode.NONE

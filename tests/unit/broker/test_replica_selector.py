@@ -9,6 +9,7 @@ from broker.replica_selector import LEADER_SELECTOR, RACK_AWARE_SELECTOR, choose
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.support.virtual_time import virtual_time
 from tests.unit.replication.replica_world import ME, ReplicaWorld, append_now
 
@@ -21,7 +22,7 @@ async def leading(*isr: BrokerId) -> tuple[ReplicaWorld, Partition]:
     """A leader with ten records."""
     world = await ReplicaWorld().open()
     at = TopicPartition("t", 0)
-    await world.replicas.assign(ReplicaAssignment(at, ME, EPOCH, isr or ALL, ALL, 0, True, 1, LogConfig()))
+    await world.replicas.assign(ReplicaAssignment(at, ME, EPOCH, isr or ALL, ALL, 0, True, TopicSettings(LogConfig())))
     partition = world.partition()
     append_now(partition, *[b"v"] * 10)
     return world, partition

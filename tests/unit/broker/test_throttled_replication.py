@@ -12,6 +12,7 @@ from broker.fetching import replication_quotas
 from broker.topic_configs import TopicConfigs
 from replication.quota import ReplicationQuotas
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker
 from tests.unit.broker.small_broker import make_config
@@ -83,7 +84,7 @@ class Changing:
             await self.zk.write(Create(paths.broker_config(None), _settings(broker_settings)))
         for number in range(2):
             at = TopicPartition("t", number)
-            assignment = ReplicaAssignment(at, ME, EPOCH, (ME,), (ME,), 0, True, 1, LogConfig())
+            assignment = ReplicaAssignment(at, ME, EPOCH, (ME,), (ME,), 0, True, TopicSettings(LogConfig()))
             await self.world.replicas.assign(assignment)
         changes = ConfigChanges(ME, self.zk, TopicConfigs(self.config, self.zk), self.world.replicas)
         self.task = asyncio.create_task(changes.run())

@@ -78,6 +78,7 @@ PURE: Final = (
     "replication/isr.py",
     "replication/leader.py",
     "replication/quota.py",
+    "replication/settings.py",
     "replication/waiters.py",
     "zk_schema/json_text.py",
     "zk_schema/ops.py",

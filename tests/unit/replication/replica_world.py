@@ -19,6 +19,7 @@ from replication.partition import Partition, PartitionRefused
 from replication.ports import ReplicationPorts
 from replication.replica import Replica
 from replication.replicas import ReplicaAssignment, Replicas
+from replication.settings import TopicSettings
 from tests.support.clock import ManualClock
 from tests.support.crash_disk import CrashDisk
 from tests.support.held_offload import HeldOffload
@@ -130,8 +131,7 @@ class ReplicaWorld:
                 replicas=replicas,
                 zk_version=0,
                 is_new=is_new,
-                min_in_sync_replicas=min_in_sync_replicas,
-                log_config=config or LogConfig(),
+                settings=TopicSettings(config or LogConfig(), min_in_sync_replicas),
             )
         )
 

@@ -8,6 +8,7 @@ from barnabas.storage.log_config import LogConfig
 from replication.isr import IsrAnswer
 from replication.partition import Partition, PartitionRefused
 from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.replication.replica_world import (
     FLUSH_EACH,
@@ -45,8 +46,7 @@ async def lead(
             replicas=ALL,
             zk_version=epoch,
             is_new=True,
-            min_in_sync_replicas=min_isr,
-            log_config=config or LogConfig(),
+            settings=TopicSettings(config or LogConfig(), min_isr),
         )
     )
     assert error is ErrorCode.NONE

@@ -4,7 +4,8 @@
     --counting N   go on until so many counted, whatever --seeds says
     --workers N    in how many processes
     --trace        one line per event of the first seed, with what the brokers log
-    --list FILE    the seeds in a file, one a line; what follows a blank is a comment
+    --script FILE  what was drawn before (tests/simulation/scripts), instead of a seed
+    --save FOLDER  write down there what was drawn for each seed that failed
     --report FILE  the report as JSON
 
 Exit status 1 when a seed failed.
@@ -21,10 +22,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from barnabas.runtime.clock import SystemClock
+from barnabas.simulation import script
+from barnabas.simulation.draws import Draws, draw
 from barnabas.simulation.loop import SimulationLoop
 from barnabas.simulation.report import line, summarise
 from barnabas.simulation.runner import run_seeds
-from barnabas.simulation.trial import Tally, run_seed
+from barnabas.simulation.trial import Tally, run_drawn
 
 _SHOWN: Final = 10
 _PROGRESS: Final = 50
@@ -51,28 +54,28 @@ def main() -> int:
     parser.add_argument("--first", type=int)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--trace", action="store_true")
-    parser.add_argument("--list", dest="seed_list")
+    parser.add_argument("--script")
+    parser.add_argument("--save")
     parser.add_argument("--report")
     parser.add_argument("--counting", type=int, default=0)
     given = parser.parse_args()
-    if given.seed_list is not None:
-        with open(given.seed_list, encoding="utf-8") as file:
-            seeds: Iterable[str] = [
-                words[0] for words in map(str.split, file) if words and not words[0].startswith("#")
-            ]
-    else:
-        first = random.Random().getrandbits(31) if given.first is None else given.first
-        numbers = range(first, first + given.seeds) if not given.counting else itertools.count(first)
-        seeds = map(str, numbers)
+    first = random.Random().getrandbits(31) if given.first is None else given.first
+    numbers = range(first, first + given.seeds) if not given.counting else itertools.count(first)
+    if given.script is not None:
+        with open(given.script, encoding="utf-8") as file:
+            return _play(*script.loads(file.read()), trace=given.trace)
+    seeds = map(str, numbers)
     if given.trace:
-        return _trace(next(iter(seeds)))
+        seed = next(seeds)
+        return _play(seed, draw(seed), trace=True)
     return _run(seeds, given)
 
 
-def _trace(seed: str) -> int:
-    logging.basicConfig(level=logging.INFO, handlers=[_TraceHandler()])
-    tally = run_seed(seed, trace=_say)
-    _say("\n".join(tally.notes))
+def _play(seed: str, draws: Draws, *, trace: bool) -> int:
+    if trace:
+        logging.basicConfig(level=logging.INFO, handlers=[_TraceHandler()])
+    tally = run_drawn(seed, draws, trace=_say if trace else None)
+    _say("\n".join(tally.notes if trace else []))
     _say(line(tally))
     return 0 if tally.passed else 1
 
@@ -85,6 +88,9 @@ def _run(seeds: Iterable[str], given: argparse.Namespace) -> int:
     for tally in run_seeds(seeds, workers=given.workers):
         tallies.append(tally)
         counted += tally.counts
+        if not tally.passed and given.save is not None:
+            with open(f"{given.save}/{tally.seed}.json", "w", encoding="utf-8") as file:
+                file.write(tally.script)
         if not tally.passed or len(tallies) <= _SHOWN:
             _say(line(tally))
         elif not len(tallies) % _PROGRESS:

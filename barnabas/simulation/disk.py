@@ -252,6 +252,9 @@ class SimulatedDisk:
     def modified_ms(self, path: str) -> int:
         return self._file(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._file(path).modified_ms = modified_ms
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(self._directory(path).children)
 

@@ -1,24 +1,36 @@
-"""What a seed draws before its world is made: size, settings, weather, load, and how likely each fault is.
+"""What a seed draws before its world is made: size, settings, weather, load, faults and errands with their moments.
 
 Swarm testing: most of what can happen is off in most seeds, and what is on differs in weight by orders of magnitude;
 a walk with equal weights misses the rarer faults (reliability sheet, section 9). What a seed may lose follows from what
 it promises: with one replica or with min.insync.replicas 1 no machine may forget, with every append synced all may.
+
+Each choice is drawn from a stream of chance of its own name, and each fault and errand has its own too: one more choice
+moves none of the others. What was drawn is plain data; `script` writes it down, so that a cluster that failed once is
+played again whatever later seeds draw. A field that comes later has a default that stands for how it was before.
 """
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from barnabas.simulation.errands import KINDS as ERRANDS
 from barnabas.simulation.errands import ON_SCRATCH
 from barnabas.simulation.faults import KINDS
+from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.load import LoadSettings
+from barnabas.simulation.moments import Moment, draw_moments
 from barnabas.simulation.wires import WireWeather
+
+_LONG_GAPS: Final = 0.06
+_LULL_S: Final = 45.0
 
 
 @dataclass(slots=True)
 class Draws:
-    """One seed's choices. `lasts_s` is how long load and faults go on."""
+    """One seed's choices. `lasts_s` is how long load and faults go on.
+
+    `strikes` (faults) and `errands_at` are drawn from the weights when the seed is run, unless they stand already.
+    """
 
     brokers: int
     replication_factor: int
@@ -41,64 +53,99 @@ class Draws:
     errands: tuple[str, ...]
     errand_gap_s: float
     drift: dict[int, float] = field(default_factory=dict)
+    acks: tuple[int, ...] = ()
+    """Of the producers beyond the second; these two have acks=all."""
+    lull_s: tuple[float, float] = (0.0, 0.0)
+    """From when to when, after the load began, no fault begins."""
+    strikes: list[Moment] | None = None
+    errands_at: list[Moment] | None = None
 
     @property
     def may_lose_one(self) -> bool:
         """Whether one machine at a time may forget what it did not sync."""
         return self.min_in_sync >= 2
 
+    def acks_of(self, producer: int) -> int:
+        """What the so-manyeth producer asks for."""
+        return ACKS_ALL if producer < 2 or not self.acks else self.acks[(producer - 2) % len(self.acks)]
+
+
+class _Streams:
+    """Chance by name."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+
+    def __call__(self, name: str) -> random.Random:
+        return random.Random(f"{self._seed}/draws/{name}")
+
 
 def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
     """The choices of a seed."""
-    chance = random.Random(f"{seed}/draws")
-    brokers = chance.choice([3, 3, 3, 3, 4, 5])
-    factor, in_sync = chance.choice([(3, 2), (3, 2), (3, 2), (3, 2), (3, 1), (2, 2), (3, 3)])
+    of = _Streams(seed)
+    brokers = of("brokers").choice([3, 3, 3, 3, 4, 5])
+    factor, in_sync = of("replicas").choice([(3, 2), (3, 2), (3, 2), (3, 2), (3, 1), (2, 2), (3, 3)])
     if factor > max_replication_factor:
         factor, in_sync = 1, 1
-    syncs = chance.random() < 0.25
-    session_ms = chance.choice([3000, 6000, 6000, 10000])
+    syncs = of("syncs").random() < 0.25
     topic_settings = {"min.insync.replicas": str(in_sync)}
     if syncs:
         topic_settings["flush.messages"] = "1"
-    if chance.random() < 0.5:
-        topic_settings["segment.bytes"] = str(chance.choice([600, 2000, 10_000]))
-    settings = {
-        "zookeeper.session.timeout.ms": str(session_ms),
-        "zookeeper.connection.timeout.ms": str(session_ms + 4000),
-        "replica.lag.time.max.ms": str(chance.choice([2000, 4000, 10_000])),
-        "replica.fetch.wait.max.ms": str(chance.choice([500, 1000, 1500])),
-        "replica.high.watermark.checkpoint.interval.ms": str(chance.choice([500, 5000])),
-        "log.flush.offset.checkpoint.interval.ms": str(chance.choice([2000, 20_000])),
-        "num.replica.fetchers": str(chance.choice([1, 1, 2])),
-    }
+    if of("segments").random() < 0.5:
+        topic_settings["segment.bytes"] = str(of("segment bytes").choice([600, 2000, 10_000]))
+    lull = of("lull")
+    lull_from_s = lull.uniform(10, 50) if lull.random() < 0.35 else 0.0
     return Draws(
         brokers=brokers,
         replication_factor=min(factor, brokers),
         min_in_sync=in_sync,
-        partitions=chance.randint(1, 4),
-        topics=chance.choice([1, 1, 2]),
-        lasts_s=chance.uniform(105, 130),
-        shuffle=chance.choice([0.0, 0.0, 0.05, 0.3]),
+        partitions=of("partitions").randint(1, 4),
+        topics=of("topics").choice([1, 1, 2]),
+        lasts_s=of("length").uniform(105, 130),
+        shuffle=of("shuffle").choice([0.0, 0.0, 0.05, 0.3]),
         syncs_each_append=syncs,
-        settings=settings,
+        settings=_settings(of),
         topic_settings=topic_settings,
-        weather=_weather(chance),
-        load=LoadSettings(
-            think_s=chance.choice([0.5, 0.8, 1.2]),
-            max_records=chance.choice([1, 3, 6]),
-            value_bytes=chance.choice([0, 60, 400, 900]),
-            request_timeout_ms=chance.choice([2000, 4000, 8000]),
-            give_up_s=chance.choice([8, 25, 60]),
-        ),
-        producers=chance.randint(2, 4),
-        readers=chance.randint(1, 2),
-        weights=_weights(chance),
-        mean_gap_s=chance.choice([2.0, 4.0, 7.0]),
-        mean_length_s=chance.choice([1.5, 4.0, 8.0]),
-        max_at_once=chance.choice([1, 2, 2, 3]),
-        errands=_errands(chance),
-        errand_gap_s=chance.choice([2.0, 5.0]),
-        drift={number: chance.uniform(-0.05, 0.05) for number in range(1, brokers + 1) if chance.random() < 0.3},
+        weather=_weather(of("weather")),
+        load=_load(of("load")),
+        producers=of("producers").randint(2, 4),
+        readers=of("readers").randint(1, 2),
+        weights=_weights(of),
+        mean_gap_s=of("gap").choice([2.0, 4.0, 7.0]),
+        mean_length_s=of("fault length").choice([1.5, 4.0, 8.0]),
+        max_at_once=of("at once").choice([1, 2, 2, 3]),
+        errands=_errands(of),
+        errand_gap_s=of("errand gap").choice([2.0, 5.0]),
+        drift={
+            number: chance.uniform(-0.05, 0.05)
+            for number in range(1, brokers + 1)
+            if (chance := of(f"drift/{number}")).random() < 0.3
+        },
+        acks=tuple(of(f"acks/{number}").choice([ACKS_ALL, 1, 0]) for number in range(2)),
+        lull_s=(lull_from_s, lull_from_s and lull_from_s + _LULL_S),
+    )
+
+
+def _settings(of: _Streams) -> dict[str, str]:
+    session_ms = of("session").choice([3000, 6000, 6000, 10000])
+    return {
+        "zookeeper.session.timeout.ms": str(session_ms),
+        "zookeeper.connection.timeout.ms": str(session_ms + 4000),
+        "replica.lag.time.max.ms": str(of("lag").choice([2000, 4000, 10_000])),
+        "replica.fetch.wait.max.ms": str(of("fetch wait").choice([500, 1000, 1500])),
+        "replica.high.watermark.checkpoint.interval.ms": str(of("checkpoint").choice([500, 5000])),
+        "log.flush.offset.checkpoint.interval.ms": str(of("recovery point").choice([2000, 20_000])),
+        "num.replica.fetchers": str(of("fetchers").choice([1, 1, 2])),
+    }
+
+
+def _load(chance: random.Random) -> LoadSettings:
+    return LoadSettings(
+        think_s=chance.choice([0.5, 0.8, 1.2]),
+        max_records=chance.choice([1, 3, 6]),
+        value_bytes=chance.choice([0, 60, 400, 900]),
+        request_timeout_ms=chance.choice([2000, 4000, 8000]),
+        give_up_s=chance.choice([8, 25, 60]),
     )
 
 
@@ -113,30 +160,33 @@ def _weather(chance: random.Random) -> WireWeather:
     )
 
 
-def _weights(chance: random.Random) -> dict[str, float]:
+def _weights(of: _Streams) -> dict[str, float]:
     """A weight for each kind of fault that is on; at least two of them, and one that moves leaders."""
-    weights = {kind: 10 ** chance.uniform(-1, 1) for kind in KINDS if chance.random() < 0.45}
-    for kind in chance.sample(["crash", "power", "pause", "stop", "cut off", "zookeeper cut", "expire"], 2):
+    chances = {kind: of(f"weight/{kind}") for kind in KINDS}
+    weights = {kind: 10 ** chance.uniform(-1, 1) for kind, chance in chances.items() if chance.random() < 0.45}
+    for kind in of("movers").sample(["crash", "power", "pause", "stop", "cut off", "zookeeper cut", "expire"], 2):
         weights[kind] = max(weights.get(kind, 0.0), 2.0)
     return weights
 
 
-def _errands(chance: random.Random) -> tuple[str, ...]:
+def _errands(of: _Streams) -> tuple[str, ...]:
     """None in a third of the seeds; in the others what each of them is for, with what it needs."""
-    if chance.random() < 0.33:
+    if of("errands").random() < 0.33:
         return ()
-    chosen = [kind for kind in ERRANDS if chance.random() < 0.5]
+    chosen = [kind for kind in ERRANDS if of(f"errand/{kind}").random() < 0.5]
     return (*chosen, "create topic", "write") if any(kind in ON_SCRATCH for kind in chosen) else tuple(chosen)
 
 
-def describe(draws: Draws) -> Mapping[str, object]:
-    """The choices in a line for a report."""
-    return {
-        "brokers": draws.brokers,
-        "rf": draws.replication_factor,
-        "min_isr": draws.min_in_sync,
-        "partitions": draws.partitions * draws.topics,
-        "sync": draws.syncs_each_append,
-        "kinds": sorted(draws.weights),
-        "errands": draws.errands,
-    }
+def schedule(seed: str, draws: Draws) -> None:
+    """Draw the moments of faults and errands, where they do not stand already."""
+    of = _Streams(seed)
+    if draws.strikes is None:
+        strikes = draw_moments(
+            of("strikes"), draws.weights, mean_gap_s=draws.mean_gap_s, until_s=draws.lasts_s, long_gaps=_LONG_GAPS
+        )
+        draws.strikes = [each for each in strikes if not draws.lull_s[0] <= each.at_s < draws.lull_s[1]]
+    if draws.errands_at is None:
+        wanted = dict.fromkeys(draws.errands, 1.0)
+        draws.errands_at = draw_moments(
+            of("errands at"), wanted, mean_gap_s=draws.errand_gap_s, until_s=draws.lasts_s + 5
+        )

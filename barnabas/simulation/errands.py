@@ -6,7 +6,8 @@ done to scratch topics (`s<number>`), whose deletion must be complete at the end
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.simulation.history import History
 from barnabas.simulation.load import ClientProcess, LoadCount, ProducerProcess
+from barnabas.simulation.moments import Moment
 from barnabas.simulation.strangers import Stranger
 from barnabas.simulation.world import World
 
@@ -66,31 +68,29 @@ _SCRATCH_SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
 
 
 class Errands(ClientProcess):
-    """A client that runs drawn errands until the load is over."""
+    """A client that runs errands until the load is over."""
 
-    def __init__(self, world: World, name: str, *, mean_gap_s: float, kinds: tuple[str, ...]) -> None:
+    def __init__(self, world: World, name: str, errands: Iterable[Moment]) -> None:
         super().__init__(world.stage, name)
-        self.done: dict[str, int] = {}
         self._world = world
         self._admin = Admin(self.cluster)
-        self._mean_gap_s = mean_gap_s
-        self._kinds = kinds
+        self._errands = errands
         self._scratch: list[str] = []
         self._made = 0
         self.cluster.options.timeout_ms = 8_000
 
     async def run(self) -> None:
-        """One errand after the other."""
-        while True:
-            await asyncio.sleep(self.chance.expovariate(1 / self._mean_gap_s))
+        """One errand after the other, each at its moment or when the one before it is done."""
+        began_s = self.stage.loop.now_s
+        for at_s, kind, chance in self._errands:
+            await asyncio.sleep(max(0.0, began_s + at_s - self.stage.loop.now_s))
             if self.stage.is_over:
                 return
-            kind = self.chance.choice(self._kinds)
+            self.chance = random.Random(chance)
             self._world.tell(f"errand: {kind}")
             try:
                 async with asyncio.timeout(15):
                     await KINDS[kind](self)
-                self.done[kind] = self.done.get(kind, 0) + 1
             except (ClientError, TimeoutError) as error:
                 self._world.tell(f"errand {kind}: {type(error).__name__}")
 

@@ -8,12 +8,13 @@ other faults act at any time, on any number of machines.
 import asyncio
 import errno
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.machine import Machine
+from barnabas.simulation.moments import Moment
 from barnabas.simulation.world import World
 
 
@@ -76,33 +77,26 @@ class Damage:
 
 @dataclass(slots=True)
 class Storm:
-    """The faults of one seed."""
+    """The faults of one seed; in the hands of one fault, with the chance of that fault."""
 
     world: World
     chance: random.Random
     damage: Damage
-    weights: Mapping[str, float]
-    mean_gap_s: float = 8.0
     mean_length_s: float = 5.0
     max_at_once: int = 2
-    quiet_chance: float = 0.25
     busy: dict[int, None] = field(default_factory=dict)
     running: list["asyncio.Task[None]"] = field(default_factory=list)
-    tried: int = 0
 
-    async def rage(self, until_s: float) -> None:
-        """Let faults happen until then, and return when all of them have healed."""
+    async def rage(self, strikes: Iterable[Moment]) -> None:
+        """Let faults happen, from now on, and return when all of them have healed."""
         loop = self.world.loop
-        while loop.now_s < until_s:
-            gap_s = self.chance.expovariate(1 / self.mean_gap_s)
-            if self.chance.random() < self.quiet_chance / 4:
-                gap_s += 15
-            await asyncio.sleep(min(gap_s, max(0.0, until_s - loop.now_s)))
+        began_s = loop.now_s
+        for at_s, kind, chance in strikes:
+            await asyncio.sleep(max(0.0, began_s + at_s - loop.now_s))
             self.running = [task for task in self.running if not task.done()]
-            if loop.now_s < until_s and len(self.running) < self.max_at_once:
-                kind = self.chance.choices(list(self.weights), list(self.weights.values()))[0]
-                self.tried += 1
-                self.running.append(asyncio.ensure_future(KINDS[kind](self)))
+            if len(self.running) < self.max_at_once:
+                storm = replace(self, chance=random.Random(chance))
+                self.running.append(asyncio.ensure_future(KINDS[kind](storm)))
         await asyncio.gather(*self.running)
 
     def length_s(self, scale: float = 1.0) -> float:
@@ -182,7 +176,7 @@ async def _end_all(storm: Storm, end: Callable[[int], object]) -> None:
     if storm.busy:
         return
     numbers = list(world.machines)
-    storm.busy = dict.fromkeys(numbers)
+    storm.busy.update(dict.fromkeys(numbers))
     try:
         for number in numbers:
             end(number)
@@ -191,7 +185,7 @@ async def _end_all(storm: Storm, end: Callable[[int], object]) -> None:
             await asyncio.sleep(storm.length_s(0.3))
             world.start(number)
     finally:
-        storm.busy = {}
+        storm.busy.clear()
 
 
 async def stop(storm: Storm) -> None:

@@ -16,10 +16,10 @@ from typing import Any, Final
 from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulation.draws import Draws, draw
+from barnabas.simulation import script
+from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
-from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.history_check import check
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
@@ -51,6 +51,8 @@ class Tally:
     converged_after_s: float = 0.0
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    script: str = ""
+    """What was drawn, if it failed (`script.loads`)."""
 
     @property
     def passed(self) -> bool:
@@ -125,16 +127,16 @@ class Trial:
     async def _rage(self) -> None:
         """Load and faults."""
         world, draws = self.world, self._draws
-        stage, chance = world.stage, random.Random(f"{self._seed}/load")
+        stage = world.stage
         clients: list[ProducerProcess | ReaderProcess] = []
         for number in range(draws.producers):
-            acks = ACKS_ALL if number < 2 else chance.choice([ACKS_ALL, 1, 0])
+            acks = draws.acks_of(number)
             clients.append(ProducerProcess(stage, world.client_name(), self._partitions, acks=acks))
         clients += [ReaderProcess(stage, world.client_name(), self._partitions) for _ in range(draws.readers)]
         for client in clients:
             client.start(client.run())
-        if draws.errands:
-            errands = Errands(world, world.client_name(), mean_gap_s=draws.errand_gap_s, kinds=draws.errands)
+        if draws.errands_at:
+            errands = Errands(world, world.client_name(), draws.errands_at)
             errands.start(errands.run())
         damage = Damage(
             world,
@@ -145,13 +147,11 @@ class Trial:
             world,
             random.Random(f"{self._seed}/faults"),
             damage,
-            draws.weights,
-            mean_gap_s=draws.mean_gap_s,
             mean_length_s=draws.mean_length_s,
             max_at_once=draws.max_at_once,
         )
         until_s = self._loop.now_s + draws.lasts_s
-        await storm.rage(until_s)
+        await storm.rage(draws.strikes or ())
         await asyncio.sleep(max(0.0, until_s - self._loop.now_s))
 
     async def _heal(self) -> None:
@@ -229,16 +229,25 @@ def run_seed(
     draws = draw(str(seed), max_replication_factor=max_replication_factor)
     if change is not None:
         change(draws)
+    return run_drawn(str(seed), draws, trace=trace)
+
+
+def run_drawn(seed: str, draws: Draws, *, trace: Callable[[str], None] | None = None) -> Tally:
+    """Run what was drawn, now or long ago."""
+    schedule(seed, draws)
     loop = SimulationLoop(random.Random(f"{seed}/loop"), shuffle=draws.shuffle)  # type: ignore[abstract]
     loop.trace = trace
     trials: list[Trial] = []
 
     async def main() -> None:
-        trials.append(Trial(loop, str(seed), draws))
+        trials.append(Trial(loop, seed, draws))
         await trials[0].run()
 
     run_trial(loop, main(), lambda text: trials[0].world.violate(text))  # noqa: PLW0108 - made only in `main`
-    return trials[0].finish()
+    tally = trials[0].finish()
+    if not tally.passed:
+        tally.script = script.dumps(seed, draws)
+    return tally
 
 
 def run_trial(loop: SimulationLoop, main: Coroutine[Any, Any, None], on_violation: Callable[[str], None]) -> None:

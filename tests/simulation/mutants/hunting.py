@@ -27,6 +27,7 @@ class Bias:
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
         draws.topics, draws.partitions, draws.errands, draws.lasts_s = 1, 2, (), 45.0
+        draws.lull_s = (0.0, 0.0)
         draws.producers = max(3, draws.producers)
         draws.min_in_sync = min(2, draws.min_in_sync)
         draws.topic_settings["min.insync.replicas"] = str(draws.min_in_sync)

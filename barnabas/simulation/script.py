@@ -1,0 +1,50 @@
+"""What a seed drew, as text: a cluster that failed once is played again whatever later seeds draw.
+
+One JSON object: the seed that names the streams of chance of the world (latencies, orders of events), and the draws
+with the moments of all faults and errands. Reading fills a field that came later with its default.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+from barnabas.simulation.draws import Draws
+from barnabas.simulation.load import LoadSettings
+from barnabas.simulation.moments import Moment
+from barnabas.simulation.wires import WireWeather
+
+
+def dumps(seed: str, draws: Draws, *, title: str = "") -> str:
+    """The text; `title` says what it shows. Lists of moments have one line each."""
+    told = dataclasses.asdict(draws)
+    rows = {name: told.pop(name) or [] for name in ("strikes", "errands_at")}
+    head = json.dumps({"title": title, "seed": seed, "draws": told}, indent=1)
+    tables = "".join(
+        f',\n "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in some) + "\n ]"
+        for name, some in rows.items()
+    )
+    return head.removesuffix("\n}") + tables + "\n}\n"
+
+
+def loads(text: str) -> tuple[str, Draws]:
+    """The seed and what it drew."""
+    told: dict[str, Any] = json.loads(text)
+    draws: dict[str, Any] = told["draws"]
+    draws["weather"] = _made(WireWeather, draws["weather"])
+    draws["load"] = _made(LoadSettings, draws["load"])
+    draws["drift"] = {int(number): drift for number, drift in draws.get("drift", {}).items()}
+    for name in ("errands", "acks", "lull_s"):
+        if name in draws:
+            draws[name] = tuple(draws[name])
+    for name in ("strikes", "errands_at"):
+        draws[name] = [Moment(*row) for row in told[name]]
+    return told["seed"], Draws(**draws)
+
+
+def title_of(text: str) -> str:
+    """What it shows."""
+    return str(json.loads(text)["title"])
+
+
+def _made(kind: type[Any], values: dict[str, Any]) -> Any:
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

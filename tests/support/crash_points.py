@@ -7,18 +7,19 @@ A scenario is written once and played many times, each time on a disk of its own
         async def act(self): ...              what is cut; `Crashed` goes through it
         async def check(self, disk, point): ...   opens what is left and asserts; may be called on a whole run too
 
-`crash_points` plays `act` once whole and names its changes; `play` cuts it at one of them. On the simulated disk a
-change is cut before it (nothing of it is done), after it (all is done) or in the middle where it is a write; then either
-the process alone ends (`kill`: what was written is there) or the power goes (`power`: exactly what was synced is
-there, `power, and some`: with a drawn part of the rest). `CuttingDisk` does the same to a real file system.
+`changes_of` plays `act` once whole and names its changes; `play` cuts it at one of them. On the simulated disk a
+change is cut before it (nothing of it is done), after it (all is done) or in the middle where it is a write; then
+either the process alone ends (`kill`: what was written is there) or the power goes (`power`: exactly what was synced is
+there, `power, and some`: with a drawn part of the rest). `tests.support.cutting_disk` does it to a real file system.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
+from barnabas.runtime.disk import Disk
 from barnabas.simulation.disk import Crashed, SimulatedDisk
 
 ROOT: Final = "/data"
@@ -47,19 +48,29 @@ class CrashPoint:
         return f"{self.end} {self.moment} change {self.change.number}: {self.change.kind} {self.change.path}"
 
 
+class CutDisk(Disk, Protocol):
+    """A disk whose process can end and begin anew."""
+
+    def kill(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+
 class Scenario(ABC):
-    """See the module."""
+    """See the module. `root` is an empty durable directory."""
+
+    root = ROOT
 
     @abstractmethod
-    async def prepare(self, disk: SimulatedDisk) -> None:
-        """Make what stands before; `ROOT` is an empty durable directory of the disk."""
+    async def prepare(self, disk: CutDisk) -> None:
+        """Make what stands before."""
 
     @abstractmethod
     async def act(self) -> None:
         """What is cut."""
 
     @abstractmethod
-    async def check(self, disk: SimulatedDisk, point: CrashPoint | None) -> None:
+    async def check(self, disk: CutDisk, point: CrashPoint | None) -> None:
         """Open what the crash left and assert what must hold; without a point all of `act` was done."""
 
 

@@ -1,0 +1,33 @@
+"""The power of a real file system is cut before and after the changes that storage makes; every state recovers.
+
+An ordinary run plays a drawn sample, a soak all of them. `tests/unit/storage/test_crash_points.py` plays all of them,
+and kills, on a disk in memory that forgets what was not synced.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.failover import stage
+from tests.failover.world import isolation
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
+
+POINTS = 120
+
+
+def test_every_state_that_a_power_cut_leaves_on_ext4_recovers(tmp_path: Path) -> None:
+    if reason := isolation.why_no_disks():
+        pytest.skip(reason)
+    seed = os.environ.get("BARNABAS_SEED", "1")
+    program = [sys.executable, "-m", "tests.failover.crash_points", str(tmp_path), "--seed", seed]
+    if not stage.soak_minutes():
+        program += ["--points", str(POINTS)]
+    played = subprocess.run(
+        isolation.command(program, real_root=True), capture_output=True, text=True, check=False, timeout=1100
+    )
+    print(f"seed {seed}", played.stdout, played.stderr, sep="\n")
+    assert played.returncode == 0

@@ -1,0 +1,326 @@
+"""What a log directory does, scripted to be cut at each of its changes (`tests.support.crash_points`).
+
+Each scenario says what must be whole afterwards. `promised` is what was acknowledged and flushed (after the end of the
+process: all that was appended), less what the scenario itself is taking away; nothing else than what was appended
+may be there, and no offset may be missing in between.
+"""
+
+from barnabas.protocol.batch import iterate_headers
+from barnabas.storage.append import AppendOrigin
+from barnabas.storage.file_names import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from barnabas.storage.log import Log
+from barnabas.storage.log_config import LogConfig
+from tests.support.clock import ManualClock
+from tests.support.crash_points import CrashPoint, Scenario
+from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.stores import Store, open_store
+
+ONE = len(batch(b"v" * 20, producer=(7, 0, 0)))
+
+
+class LogScenario(Scenario):
+    """One log of batches of one record; record n has the timestamp NOW + n and the sequence n of producer 7."""
+
+    config = LogConfig(segment_bytes=3 * ONE, index_interval_bytes=1, file_delete_delay_ms=0)
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW)
+        self.store: Store
+        self.records = 0
+        self.flushed = 0
+        self.cut_to: int | None = None
+        """The offset that the log is being cut to, or was."""
+        self.start = 0
+        self.start_at_most = 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.root,)
+
+    async def open(self, disk) -> None:
+        self.store = await open_store(*self.paths, disk=disk, config=self.config, clock=self.clock)
+        if self.log is None:
+            self.store.directories.create_log(TP)
+
+    async def prepare(self, disk) -> None:
+        await self.open(disk)
+        self.append(8)
+        await self.flush()
+        await self.directory.checkpoint_all()
+        await self.background()
+
+    @property
+    def log(self) -> Log:
+        return self.store.directories.log(TP)
+
+    @property
+    def directory(self):
+        return self.store.directories.directory_of(TP)
+
+    def append(self, count: int, *, epoch: int = 0) -> None:
+        for number in range(self.records, self.records + count):
+            data = batch(b"v" * 20, timestamp=NOW + number, producer=(7, 0, number))
+            append(self.log, data, leader_epoch=epoch)
+            # Acknowledged from here on.
+            self.records = number + 1
+
+    async def flush(self) -> None:
+        await self.directory.flush(self.log, self.log.log_end_offset)
+        self.flushed = self.log.recovery_point
+
+    async def background(self) -> None:
+        for directory in self.store.directories.directories:
+            await directory.carry_out_flushes()
+            await directory.carry_out_removals()
+
+    async def close(self) -> None:
+        await self.store.directories.close()
+        self.flushed = self.records
+
+    async def check(self, disk, point: CrashPoint | None) -> None:
+        promised = self.flushed if point is not None and point.end != "kill" else self.records
+        if self.cut_to is not None:
+            promised = min(promised, self.cut_to)
+        await self.open(disk)
+        self.check_log(promised)
+        # It goes on, and what goes on outlives the next stop.
+        end = self.log.log_end_offset
+        self.records = end
+        self.append(2, epoch=5)
+        await self.background()
+        await self.close()
+        disk.kill()
+        disk.restart()
+        await self.open(disk)
+        assert self.log.log_end_offset == end + 2
+        self.check_log(end + 2)
+
+    def check_log(self, promised: int) -> None:
+        log = self.log
+        assert not self.store.failures
+        assert promised <= log.log_end_offset <= self.records + 1, f"ends at {log.log_end_offset}, promised {promised}"
+        assert self.start <= log.log_start_offset <= self.start_at_most
+        assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
+        assert log.recovery_point <= log.log_end_offset
+        offset = log.log_start_offset
+        while data := read_bytes(log, offset):
+            for at, header in iterate_headers(data):
+                assert header.base_offset == offset, f"a hole at {offset}"
+                assert data[at + ONE - 20 - 1 : at + ONE - 1] == b"v" * 20
+                offset = header.next_offset
+        assert offset == log.log_end_offset
+        if offset > log.log_start_offset:
+            assert log.producers.get(7).last_sequence == offset - 1
+        for number in range(log.log_start_offset, log.log_end_offset):
+            assert log.offset_for_timestamp(NOW + number).offset == number
+
+
+class Append(LogScenario):
+    """Appends that roll, each flushed."""
+
+    async def act(self) -> None:
+        for _ in range(4):
+            self.append(1)
+            await self.flush()
+        await self.background()
+
+
+class Roll(LogScenario):
+    """Appends that roll; the flush of what was closed, and a checkpoint, come after."""
+
+    async def act(self) -> None:
+        self.append(5)
+        await self.background()
+        await self.directory.checkpoint_all()
+
+
+class Truncate(LogScenario):
+    """A cut within a segment that was flushed long ago, and appends of another leader after it."""
+
+    to = 4
+
+    async def act(self) -> None:
+        self.cut_to = self.to
+        await self.store.directories.truncate({TP: self.to})
+        # The cut is synced: what comes back from here on was appended after it.
+        self.cut_to = None
+        self.records = self.flushed = self.log.log_end_offset
+        self.append(3, epoch=1)
+        await self.flush()
+        await self.background()
+
+    def check_log(self, promised: int) -> None:
+        if self.cut_to is not None:
+            self.records = max(self.records, 8)
+        super().check_log(promised)
+
+
+class TruncateAtSegment(Truncate):
+    """A cut where a segment begins."""
+
+    to = 3
+
+
+class Restart(LogScenario):
+    """The log begins again, empty, elsewhere: a follower whose leader has nothing of what it has."""
+
+    async def act(self) -> None:
+        self.cut_to = 0
+        self.start_at_most = 20
+        await self.store.directories.restart_at(TP, 20)
+        self.cut_to = None
+        self.start = self.records = self.flushed = 20
+        self.append(2)
+        await self.flush()
+        await self.background()
+
+    def check_log(self, promised: int) -> None:
+        if self.cut_to is not None:
+            # As it was, in part, or begun again.
+            if self.log.log_start_offset == 20:
+                promised = 20
+            self.records = max(20, self.records)
+        super().check_log(promised)
+
+
+class DeleteRecords(LogScenario):
+    """The start moves; the checkpoint says so; retention removes what is below."""
+
+    async def act(self) -> None:
+        self.log.advance_high_watermark(8)
+        self.start_at_most = 4
+        self.log.advance_log_start_offset(4)
+        await self.directory.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        # Told to the client: it never comes back.
+        self.start = 4
+        self.log.delete_old_segments(NOW)
+        await self.background()
+        await self.directory.checkpoint_all()
+
+
+class Retention(LogScenario):
+    """Old segments go by size."""
+
+    async def act(self) -> None:
+        self.log.advance_high_watermark(8)
+        self.log.config = LogConfig(
+            segment_bytes=3 * ONE, index_interval_bytes=1, file_delete_delay_ms=0, retention_bytes=3 * ONE
+        )
+        self.start_at_most = 8
+        self.log.delete_old_segments(NOW)
+        await self.background()
+        await self.directory.checkpoint_all()
+
+
+class Checkpoints(LogScenario):
+    """All checkpoint files are written, with appends before and between."""
+
+    async def act(self) -> None:
+        self.append(1)
+        await self.flush()
+        self.log.advance_high_watermark(9)
+        await self.directory.checkpoint_all()
+        self.append(2)
+        await self.directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+
+
+class Close(LogScenario):
+    """A clean stop with records that were not flushed."""
+
+    async def act(self) -> None:
+        self.append(2)
+        await self.close()
+
+
+class Start(LogScenario):
+    """A start after a clean stop, and after a kill."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        await self.close()
+        disk.kill()
+        disk.restart()
+        self.disk = disk
+
+    async def act(self) -> None:
+        await self.open(self.disk)
+        self.append(1)
+        await self.background()
+
+
+class Recover(Start):
+    """A recovery that cuts: the tail was written in part."""
+
+    async def prepare(self, disk) -> None:
+        await LogScenario.prepare(self, disk)
+        self.append(1)
+        file = self.log.segments.active.log_file
+        file.pwrite(b"\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x50half", self.log.segments.active.size_bytes)
+        file.fsync()
+        disk.kill()
+        disk.restart()
+        self.disk = disk
+
+
+class Move(LogScenario):
+    """The log moves to another directory (KIP-113)."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return f"{self.root}/a", f"{self.root}/b"
+
+    async def act(self) -> None:
+        directories = self.store.directories
+        source = self.directory
+        target = next(each for each in directories.directories if each is not source)
+        future = directories.futures.create(TP, target, self.config)
+        offset = 0
+        while data := read_bytes(self.log, offset):
+            append_copy(future, data)
+            offset = future.log_end_offset
+        await directories.futures.put_in_place(self.log, source)
+        await self.background()
+
+
+class Delete(LogScenario):
+    """The partition is deleted; another of its name is made."""
+
+    async def act(self) -> None:
+        self.cut_to = 0
+        self.store.directories.delete_log(TP)
+        await self.background()
+        await self.directory_at(0).checkpoint_all()
+        self.store.directories.create_log(TP)
+        self.records = self.flushed = 0
+        self.cut_to = None
+        self.append(1)
+        await self.flush()
+
+    def directory_at(self, place: int):
+        return self.store.directories.directories[place]
+
+    def check_log(self, promised: int) -> None:
+        if self.cut_to is not None:
+            self.records = max(self.records, 8)
+        super().check_log(promised)
+
+
+def append_copy(log: Log, data: bytes) -> None:
+    log.append(memoryview(data), leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=NOW)
+
+
+SCENARIOS = (
+    Append,
+    Roll,
+    Truncate,
+    TruncateAtSegment,
+    Restart,
+    DeleteRecords,
+    Retention,
+    Checkpoints,
+    Close,
+    Start,
+    Recover,
+    Move,
+    Delete,
+)

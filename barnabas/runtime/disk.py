@@ -74,6 +74,10 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Let a file seem to have been changed last at that time; it lasts as a write does, until the next one."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """Names in the directory, sorted."""
         ...
@@ -256,6 +260,9 @@ class SystemDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

@@ -1,14 +1,17 @@
 """The offload port of a simulated process: what is called happens on the loop, after a drawn time.
 
 Calls of a lane run one after the other, in the order of the calls; lanes do not wait for each other. A call that was
-cancelled before its turn is dropped, as in an executor; one under way is carried out.
+cancelled before its turn is dropped, as in an executor; one under way is carried out. Work in steps takes its turn for
+each: whatever else happens comes between them.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
+
+from barnabas.runtime.worker import Pause
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +39,31 @@ class SimulatedOffload:
 
     async def process(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.thread("process", call, *args, **kwargs)
+
+    async def steps(
+        self,
+        on_report: Callable[[Any], None],
+        work: Callable[P, Generator[Any, None, T]],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        """Each step takes a drawn time; other calls of the worker do not wait for it."""
+        if self._is_closed:
+            raise RuntimeError("the offload is closed")
+        generator = work(*args, **kw)
+        try:
+            while True:
+                await asyncio.sleep(self._delay("process"))
+                try:
+                    told = next(generator)
+                except StopIteration as end:
+                    return cast("T", end.value)
+                if isinstance(told, Pause):
+                    await asyncio.sleep(told.ms / 1000)
+                else:
+                    on_report(told)
+        finally:
+            generator.close()
 
     def close(self) -> None:
         self._is_closed = True

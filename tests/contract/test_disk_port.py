@@ -135,3 +135,16 @@ def test_syncing_is_possible_for_files_and_directories(place):
     disk.fsync_directory(root)
     with pytest.raises(FileNotFoundError):
         disk.fsync_directory(f"{root}/none")
+
+
+def test_a_file_can_seem_to_be_as_old_as_another_until_it_is_written_to(place):
+    disk, root = place
+    file = disk.open(f"{root}/a", create=True)
+    file.pwrite(b"x", 0)
+    disk.set_modified_ms(f"{root}/a", 1_600_000_000_123)
+    file.fsync()
+    disk.rename(f"{root}/a", f"{root}/b")
+    assert disk.modified_ms(f"{root}/b") == 1_600_000_000_123
+    file.pwrite(b"y", 1)
+    assert disk.modified_ms(f"{root}/b") != 1_600_000_000_123
+    file.close()

@@ -6,9 +6,11 @@ carried out in the end, also when nobody waits for it any more. Those behind it 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, cast
+
+from barnabas.runtime.offload import Pause, advance
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,6 +66,25 @@ class HeldOffload:
 
     async def process(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.thread("process", call, *args, **kwargs)
+
+    async def steps(
+        self,
+        on_report: Callable[[Any], None],
+        work: Callable[P, Generator[Any, None, T]],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        """Each step waits for its turn in the lane; pauses take no time."""
+        steps = work(*args, **kw)
+        try:
+            while True:
+                has_ended, value = await self.thread("process", advance, steps)
+                if has_ended:
+                    return cast("T", value)
+                if not isinstance(value, Pause):
+                    on_report(value)
+        finally:
+            steps.close()
 
     def close(self) -> None:
         pass

@@ -1,7 +1,10 @@
 """An offload that does the work where it is called, so that a test is one thread and in one order."""
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, ParamSpec, TypeVar, cast
+
+from barnabas.runtime.offload import Pause
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,6 +23,24 @@ class InlineOffload:
     async def process(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.lanes.append("process")
         return call(*args, **kwargs)
+
+    async def steps(
+        self,
+        on_report: Callable[[Any], None],
+        work: Callable[P, Generator[Any, None, T]],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        self.lanes.append("process")
+        steps = work(*args, **kw)
+        while True:
+            try:
+                value = next(steps)
+            except StopIteration as done:
+                return cast("T", done.value)
+            if not isinstance(value, Pause):
+                on_report(value)
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         pass

@@ -3,13 +3,15 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
-from collections.abc import AsyncIterator
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from barnabas.runtime.offload import SystemOffload
+from barnabas.runtime.offload import Pause, SystemOffload, WorkerLost
 
 
 @pytest.fixture
@@ -133,6 +135,122 @@ async def test_processes_are_others_and_one_that_dies_is_replaced(offload: Syste
     assert await offload.process(os.getpid) == first
     with pytest.raises(ZeroDivisionError):
         await offload.process(divmod, 1, 0)
-    with pytest.raises(BrokenProcessPool):
+    with pytest.raises(WorkerLost):
         await offload.process(kill_me)
     assert await offload.process(os.getpid) not in (first, os.getpid())
+
+
+def count(upto: int, *, pause_ms: int = 0) -> Iterator[object]:
+    for number in range(upto):
+        yield number
+        yield Pause(pause_ms)
+    return os.getpid()
+
+
+def fail_after(reports: int) -> Iterator[object]:
+    yield from range(reports)
+    raise OSError(28, "No space left on device")
+
+
+def tell_who_then_wait() -> Iterator[object]:
+    yield os.getpid()
+    while True:
+        yield Pause(60_000)
+
+
+def burn_after(path: str) -> Iterator[object]:
+    yield os.getpid()
+    while True:
+        with open(path, "ab") as file:
+            file.write(b"x")
+
+
+async def test_steps_tell_of_themselves_before_their_result(offload: SystemOffload) -> None:
+    heard: list[object] = []
+    worker = await offload.steps(heard.append, count, 4, pause_ms=1)
+    assert heard == [0, 1, 2, 3]
+    assert worker == await offload.process(os.getpid) != os.getpid()
+
+
+async def test_an_error_comes_after_what_was_told_before_it(offload: SystemOffload) -> None:
+    heard: list[object] = []
+    with pytest.raises(OSError, match="No space"):
+        await offload.steps(heard.append, fail_after, 3)
+    assert heard == [0, 1, 2]
+
+
+async def test_steps_that_are_called_off_have_ended_when_the_caller_goes_on(
+    offload: SystemOffload, tmp_path: Path
+) -> None:
+    for work in (tell_who_then_wait, partial(burn_after, str(tmp_path / "burnt"))):
+        told: asyncio.Queue[int] = asyncio.Queue()
+        task = asyncio.ensure_future(offload.steps(told.put_nowait, work))
+        worker = await told.get()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not _is_alive(worker)
+        assert told.empty()
+        assert await offload.process(os.getpid) != worker
+
+
+async def test_steps_are_called_off_before_the_worker_has_begun(offload: SystemOffload) -> None:
+    heard: list[object] = []
+    for turns in range(4):
+        task = asyncio.ensure_future(offload.steps(heard.append, tell_who_then_wait))
+        behind = asyncio.ensure_future(offload.process(divmod, 7, 2))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await behind == (3, 1)
+
+
+async def test_a_worker_without_work_ends() -> None:
+    offload = SystemOffload(idle_worker_s=0.05)
+    worker = await offload.process(os.getpid)
+    await _end_of(worker)
+    assert await offload.process(os.getpid) != worker
+    offload.close()
+
+
+async def test_the_end_takes_the_worker_along() -> None:
+    offload = SystemOffload()
+    told: asyncio.Queue[int] = asyncio.Queue()
+    task = asyncio.ensure_future(offload.steps(told.put_nowait, tell_who_then_wait))
+    worker = await told.get()
+    offload.close()
+    with pytest.raises(WorkerLost):
+        await task
+    await _end_of(worker)
+
+
+async def test_a_worker_dies_with_its_broker(tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from barnabas.runtime.offload import SystemOffload
+from tests.unit.runtime.test_offload import tell_who_then_wait
+async def main():
+    await SystemOffload().steps(lambda pid: print(pid, flush=True), tell_who_then_wait)
+asyncio.run(main())
+"""
+    broker = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    assert broker.stdout is not None
+    worker = int(await asyncio.wait_for(broker.stdout.readline(), 30))
+    broker.kill()
+    await broker.wait()
+    await _end_of(worker)
+
+
+async def _end_of(process: int) -> None:
+    async with asyncio.timeout(10):
+        while _is_alive(process):  # noqa: ASYNC110 - nobody tells of the end of another's child
+            await asyncio.sleep(0.01)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False

@@ -11,7 +11,7 @@ Owned by the event loop. Long work runs in two lanes of threads, `write:<path>` 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -40,6 +40,7 @@ SLOW_WRITE_US: Final = 5_000
 STALL_US: Final = 5_000_000
 """How long a directory whose writes were slow in the thread too gets none from the loop: it stalls again and again."""
 _PINNED_RETRY_MS: Final = 1_000
+_CLOSING_LANES: Final = 8
 
 T = TypeVar("T")
 FailureCallback = Callable[[str, OSError], None]
@@ -192,18 +193,21 @@ class LogDirectory:
             await asyncio.wait([running])
             running.result()
 
-    def _begin_flush(self, member: Log, up_to: int | None, *, closing: bool = False) -> "asyncio.Task[None]":
-        flush = self._flush_now(member, up_to, closing=closing)
+    def _begin_flush(
+        self, member: Log, up_to: int | None, *, lane: str = "flush", closing: bool = False
+    ) -> "asyncio.Task[None]":
+        flush = self._flush_now(member, up_to, lane=f"{lane}:{self.path}", closing=closing)
         task = self._flushing[member] = asyncio.get_running_loop().create_task(flush)
         return task
 
-    async def _flush_now(self, member: Log, up_to: int | None, *, closing: bool) -> None:
+    async def _flush_now(self, member: Log, up_to: int | None, *, lane: str, closing: bool) -> None:
         """Flush the log; it is offline afterwards if that failed."""
         succeeded = False
         try:
             flush = member.plan_flush(up_to, closing=closing)
             try:
-                await self._offload.thread(f"flush:{self.path}", flush.sync)
+                if not flush.is_empty:
+                    await self._offload.thread(lane, flush.sync)
                 succeeded = True
             finally:
                 member.finish_flush(flush, succeeded=succeeded)
@@ -385,9 +389,9 @@ class LogDirectory:
     async def close(self) -> None:
         """Flush and close all logs, write the checkpoints, then the marker that says so. A failure leaves no marker."""
         if self.is_loaded:
-            for _, member in self.members():
-                if self.failure is None:
-                    await self._close_log(member)
+            # Side by side: the device syncs several at once, and many logs would keep the stop waiting for minutes.
+            waiting = iter([member for _, member in self.members()])
+            await asyncio.gather(*(self._close_logs(waiting, lane) for lane in range(_CLOSING_LANES)))
             await self.checkpoint_all()
             await self._mark_clean()
         for _, member in self.members():
@@ -395,7 +399,12 @@ class LogDirectory:
         if self.lock is not None:
             self.lock.release()
 
-    async def _close_log(self, member: Log) -> None:
+    async def _close_logs(self, waiting: Iterator[Log], lane: int) -> None:
+        for member in waiting:
+            if self.failure is None:
+                await self._close_log(member, lane)
+
+    async def _close_log(self, member: Log, lane: int) -> None:
         while (running := self._flushing.get(member)) is not None:
             await asyncio.wait([running])
         try:
@@ -403,7 +412,7 @@ class LogDirectory:
         except OSError as error:
             self.fail(error)
             return
-        await self._begin_flush(member, None, closing=True)
+        await self._begin_flush(member, None, lane=f"close {lane}", closing=True)
 
     async def _mark_clean(self) -> None:
         if self.failure is not None:

@@ -358,7 +358,7 @@ class Log:
         flushes = [
             segment.plan_flush(indexes=closing)
             for segment in self.segments.growing()
-            if closing
+            if (closing and not segment.is_complete)
             or segment.sealed
             or segment.cut_unsynced
             or (segment.base_offset < end and end > self.recovery_point and segment.needs_flush)

@@ -72,6 +72,11 @@ class LogFlush:
     sync_parent: bool
     truncations: int
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all of it is on disk already."""
+        return not (self.segments or self.snapshots or self.leader_epochs is not None or self.sync_parent)
+
     def sync(self) -> None:
         """Write and sync; may run in a thread. Raises OSError, and then the directory is lost."""
         for segment in self.segments:

@@ -99,6 +99,7 @@ class Segment:
         "flushed_bytes",
         "growing",
         "has_txn_index",
+        "indexed_bytes",
         "max_timestamp",
         "offset_of_max_timestamp",
         "roll_jitter_ms",
@@ -114,6 +115,7 @@ class Segment:
         self.file_suffix = ""
         self.size_bytes = 0
         self.flushed_bytes = 0
+        self.indexed_bytes = -1
         self.directory_synced = False
         self.first_timestamp: int | None = None
         self.max_timestamp = -1
@@ -346,6 +348,7 @@ class Segment:
             self.log_file.truncate(position)
             self.size_bytes = position
             self.flushed_bytes = min(self.flushed_bytes, position)
+        self.indexed_bytes = -1
         # A cut that a power failure took back would leave old batches behind new ones; and the later segments' names
         # must be gone as well.
         self.cut_unsynced, self.directory_synced = True, False
@@ -378,6 +381,7 @@ class Segment:
             aborted = self.aborted_transactions()
             self.close_files()
             self.growing = GrowingIndexes(offsets, times, aborted)
+            self.indexed_bytes = self.size_bytes
         return self.growing
 
     def _reload_timestamps(self, growing: GrowingIndexes) -> None:
@@ -398,6 +402,11 @@ class Segment:
     def needs_flush(self) -> bool:
         return self.flushed_bytes < self.size_bytes or self.sealed or self.cut_unsynced or not self.directory_synced
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it, the indexes too, is on disk as another start would make it."""
+        return not self.needs_flush and self.indexed_bytes == self.size_bytes
+
     def plan_flush(self, *, indexes: bool) -> SegmentFlush:
         """Pin the segment and say what to sync; with `indexes` or once sealed, its index files too."""
         growing = self.growing
@@ -416,6 +425,8 @@ class Segment:
         """Unpin; after a success, which no truncation has overtaken, note it and close a sealed segment."""
         if succeeded:
             self.flushed_bytes = flush.size_bytes
+            if flush.index_files:
+                self.indexed_bytes = flush.size_bytes
             self.directory_synced = True
             self.cut_unsynced = False
             if self.growing is not None and self.sealed:

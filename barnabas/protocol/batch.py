@@ -2,14 +2,14 @@
 
 A batch is a header and record bytes, compressed or not. Base offset and leader epoch stand before the checksum, so a
 broker sets them without touching the rest; whatever follows the checksum is covered by it. A `BatchHeader` that exists
-has magic 2 and a length that can hold a header. It says nothing of the bytes that follow: `iterate_headers` checks that
-a batch is whole and its counts possible, `verify_crc` its content, `records.validate_records` its records.
+was read here has magic 2 and a length that can hold a header. It says nothing of the bytes that follow:
+`iterate_headers` checks that a batch is whole and its counts possible, `verify_crc` its content, `records.walk_records`
+its records. Entries of message formats 0 and 1 have a header of the same shape (message_set.py).
 
-A batch may hold fewer records than its offsets span, even none: compaction leaves such batches. What a producer may
-send is narrower: `verify_dense`.
+A batch may hold fewer records than its offsets span, even none: compaction leaves such batches.
 
 Left out: the records (records.py), the codecs (compression.py) and message formats 0 and 1 (refused by
-`UnsupportedMagic`).
+`UnsupportedMagic`; entries.py reads all three).
 """
 
 import struct
@@ -41,7 +41,6 @@ _CHECKSUM: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _PLACE: Final = Struct(">qii")
 _LENGTH_AT: Final = 8
-_LEADER_EPOCH_AT: Final = 12
 _MAGIC_AT: Final = 16
 _CHECKSUM_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
@@ -211,22 +210,11 @@ def verify_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
         raise CrcMismatch(f"the checksum is {actual:#010x}, the batch says {header.crc:#010x}")
 
 
-def verify_dense(header: BatchHeader) -> None:
-    """Check that the batch has a record for every offset it spans, as a producer's must. Raises InvalidRecordCount."""
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecordCount(
-            f"{header.record_count} records do not fill offset deltas 0 to {header.last_offset_delta}"
-        )
-
-
-def patch(buf: bytearray | memoryview, pos: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Set base offset and leader epoch of the batch at `pos`; the checksum does not cover them."""
-    _OFFSET.pack_into(buf, pos, base_offset)
-    _LENGTH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
-
-
 def place(buf: bytearray | memoryview, pos: int, header: BatchHeader) -> None:
-    """The same with what `header`, which is that of the batch, says now."""
+    """Write base offset and leader epoch of the batch at `pos` as `header`, which is its own, says them now.
+
+    The checksum does not cover them.
+    """
     _PLACE.pack_into(buf, pos, header.base_offset, header.length, header.leader_epoch)
 
 

@@ -7,8 +7,9 @@ gzip member nothing is looked at. Snappy is read raw or in xerial's framing, tol
 short is refused.
 
 What `compress` writes the Java clients of every version read: snappy in xerial's framing, lz4 with independent blocks.
+`Compressor` writes the same piece by piece, for who must not hold the event loop for as long as a large batch takes.
 
-Left out: the broken lz4 header checksum that message formats 0 and 1 may carry.
+Left out: the wrong checksum of lz4 frames in message format 0 (legacy_lz4.py).
 """
 
 import zlib
@@ -245,6 +246,57 @@ def _zstd_frame_end(view: memoryview, pos: int) -> int:
     if end > size:
         raise CorruptData("the zstd data is cut short")
     return end
+
+
+class Compressor:
+    """Compresses what it is given with the codec's default level; `finish` gives the whole."""
+
+    __slots__ = ("_codec", "_flush", "_parts", "_rest", "_step", "size_bytes")
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._parts: list[bytes] = []
+        self._rest = bytearray()
+        self._step: Callable[[bytes], bytes] = bytes
+        self._flush: Callable[[], bytes] = bytes
+        self.size_bytes = 0
+        """What has come out of the codec so far; it may hold some back until the end."""
+        if codec is Codec.GZIP:
+            gzip = zlib.compressobj(-1, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+            self._step, self._flush = gzip.compress, gzip.flush
+        elif codec is Codec.SNAPPY:
+            self._keep(_XERIAL_HEADER)
+            self._step, self._flush = self._snappy_blocks, self._last_snappy_block
+        elif codec is Codec.LZ4:
+            frame = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False)
+            self._keep(frame.begin())
+            self._step, self._flush = frame.compress, frame.flush
+        elif codec is Codec.ZSTD:
+            zstd = zstandard.ZstdCompressor(level=3).compressobj()
+            self._step, self._flush = zstd.compress, zstd.flush
+
+    def add(self, data: bytes) -> None:
+        """Take in the next piece; how long that takes goes by its size."""
+        self._keep(self._step(data))
+
+    def finish(self) -> bytes:
+        """All that was given, compressed."""
+        self._keep(self._flush())
+        return b"".join(self._parts)
+
+    def _keep(self, piece: bytes) -> None:
+        self.size_bytes += len(piece)
+        self._parts.append(piece)
+
+    def _snappy_blocks(self, data: bytes) -> bytes:
+        self._rest += data
+        whole = len(self._rest) // _XERIAL_BLOCK_BYTES * _XERIAL_BLOCK_BYTES
+        blocks = bytes(self._rest[:whole])
+        del self._rest[:whole]
+        return _snappy(blocks, None)[_XERIAL_HEADER_BYTES:]
+
+    def _last_snappy_block(self) -> bytes:
+        return _snappy(bytes(self._rest), None)[_XERIAL_HEADER_BYTES:]
 
 
 _COMPRESSORS: Final[dict[Codec, Callable[[Buffer, int | None], bytes]]] = {

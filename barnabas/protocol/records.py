@@ -1,8 +1,8 @@
 """The records inside a batch (KIP-98): reading, checking, building, and the control records of transactions.
 
 A record is varints and bytes; its offset and timestamp are deltas to its batch's. `iterate_records` makes a `Record`
-of each, for clients; `validate_records` only walks them, for brokers, and of a compressed batch it holds one inflated
-piece at a time (or one whole record, where that is greater). Both read at most `max_decompressed_bytes` of inflated
+of each, for clients, `stream_records` does so in steps; `walk_records` only walks them, for brokers, and of a compressed
+batch it holds one inflated piece at a time (or one whole record, where that is greater). All read at most `max_decompressed_bytes` of inflated
 data and raise a `CorruptBatch` for everything that cannot be read.
 
 Header keys are UTF-8; bytes that are not are kept as surrogate escapes, so that they survive reading and building.
@@ -31,7 +31,6 @@ from barnabas.protocol.batch import (
     InvalidRecord,
     TruncatedBatch,
     frame,
-    verify_dense,
 )
 from barnabas.protocol.compression import DecompressionBomb, compress, decompress, inflate
 
@@ -60,17 +59,6 @@ class Record:
     headers: Headers = _NO_HEADERS
 
 
-@dataclass(slots=True)
-class RecordsSummary:
-    """What a walk over a batch's records found. Timestamps are the records' own, whatever the batch header says."""
-
-    min_timestamp: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    keyless: list[int]
-    """Positions in the batch of the records without a key; filled only where asked for."""
-
-
 class ControlRecordType(IntEnum):
     """What a control record says; a type that this version does not know reads as UNKNOWN."""
 
@@ -89,13 +77,77 @@ class EndTxnMarker:
 
 def iterate_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[Record]:
     """Every record of the batch at `pos`. Raises a CorruptBatch where the batch stops making sense."""
-    data = decompress(header.codec, _payload(buf, pos, header), max_decompressed_bytes)
+    yield from _parse(
+        decompress(header.codec, _payload(buf, pos, header), max_decompressed_bytes), header, header.record_count, -1
+    )
+
+
+def stream_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[list[Record]]:
+    """The same, some records at a time, so that who shares the loop may share it often; a list may be empty.
+
+    Of a compressed batch one inflated piece is held at a time, or one whole record where that is greater.
+    """
+    given, last_delta = 0, -1
+    for data, count in _whole_records(buf, pos, header, max_decompressed_bytes):
+        records = list(_parse(data, header, count, last_delta))
+        given += count
+        if records:
+            last_delta = records[-1].offset - header.base_offset
+        yield records
+    if given != header.record_count:
+        raise InvalidRecord(f"{header.record_count} records are announced, {given} are there")
+
+
+def _whole_records(
+    buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int
+) -> Iterator[tuple[bytes, int]]:
+    """The record bytes of a batch, cut between records, and how many each piece holds."""
+    payload = _payload(buf, pos, header)
+    # The ceiling is for what is inflated; what is not compressed is there already.
+    allowed = len(payload) if header.codec is Codec.NONE else max_decompressed_bytes
+    rest, missing = [b""], 0
+    for piece in inflate(header.codec, payload, allowed):
+        allowed -= len(piece)
+        missing -= len(piece)
+        rest.append(piece)
+        if missing > allowed:
+            raise DecompressionBomb(f"a record needs {missing} bytes more, {allowed} are allowed")
+        if missing > 0:
+            yield b"", 0
+            continue
+        data = b"".join(rest)
+        end, count, missing = _last_end(data)
+        yield data[:end], count
+        rest = [data[end:]]
+    left_bytes = sum(map(len, rest))
+    if left_bytes:
+        raise InvalidRecord(f"the last {left_bytes} bytes of the records are no whole record")
+
+
+def _last_end(data: bytes) -> tuple[int, int, int]:
+    """Where the last whole record of `data` ends, how many there are, how many bytes the next lacks, at least."""
+    end = count = 0
+    try:
+        while True:
+            length, at = _signed(data, end)
+            if length < 0:
+                raise InvalidRecord(f"a record of {length} bytes")
+            if at + length > len(data):
+                return end, count, at + length - len(data)
+            end = at + length
+            count += 1
+    except IndexError:
+        return end, count, 1
+
+
+def _parse(data: bytes, header: BatchHeader, count: int, last_delta: int) -> Iterator[Record]:
+    """The records of `data`, which holds `count` whole ones after the one with `last_delta`, and nothing else."""
     base_offset, base_timestamp = header.base_offset, header.first_timestamp
     append_time = header.max_timestamp if header.uses_log_append_time else None
     timestamp = append_time if append_time is not None else 0
-    at, last_delta = 0, -1
+    at = 0
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             byte = data[at]
             at += 1
             if byte > 127:
@@ -140,29 +192,14 @@ def iterate_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed
     except IndexError:
         raise InvalidRecord("the records end inside a record") from None
     if at != len(data):
-        raise InvalidRecord(f"{len(data) - at} bytes follow the last of {header.record_count} records")
-
-
-def validate_records(
-    buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int, *, require_keys: bool = False
-) -> RecordsSummary:
-    """Walk the records of a producer's batch at `pos`: lengths, offset deltas 0 to n-1, count, nothing after the last.
-
-    `require_keys` makes the summary list the records without a key. Raises a CorruptBatch.
-    """
-    verify_dense(header)
-    keyless: list[int] | None = [] if require_keys else None
-    oldest, newest, newest_index = walk_records(_payload(buf, pos, header), header, max_decompressed_bytes, keyless)
-    first_timestamp = header.first_timestamp
-    return RecordsSummary(
-        first_timestamp + oldest, first_timestamp + newest, header.base_offset + newest_index, keyless or []
-    )
+        raise InvalidRecord(f"{len(data) - at} bytes follow the last of {count} records")
 
 
 def walk_records(
     payload: memoryview, header: BatchHeader, max_decompressed_bytes: int, keyless: list[int] | None
 ) -> Ages:
-    """What `validate_records` does with the record bytes of a batch that is known to be whole and dense.
+    """Walk the record bytes of a producer's batch, which is known to be whole and dense: lengths, offset deltas
+    0 to n-1, count, nothing after the last.
 
     The positions of records without a key are added to `keyless`, if there is one. Raises a CorruptBatch.
     """
@@ -226,10 +263,7 @@ def build_batch(
         if delta == 0:
             first_timestamp = timestamp
         max_timestamp = max(max_timestamp, timestamp)
-        body = _body(record, timestamp - first_timestamp, delta)
-        length = len(body) << 1
-        parts.append(_SMALL_VARINTS[length] if length < _SMALL else _encode_varint(length))
-        parts.append(body)
+        parts.append(encode_record(record, timestamp_delta=timestamp - first_timestamp, offset_delta=delta))
     assert delta >= 0, "a batch has at least one record"
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
     if log_append_time_ms is not None:
@@ -441,8 +475,8 @@ def _sized(data: bytes | None) -> tuple[bytes, bytes]:
     return (b"\x01", b"") if data is None else (_zigzag(len(data)), data)
 
 
-def _body(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
-    """A record without its length."""
+def encode_record(record: Record, *, timestamp_delta: int, offset_delta: int) -> bytes:
+    """A record as it stands in a batch, with its length."""
     key, value = record.key, record.value
     if record.headers:
         encoded = ((name.encode("utf-8", "surrogateescape"), content) for name, content in record.headers)
@@ -450,7 +484,7 @@ def _body(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
         headers = _zigzag(len(record.headers)) + headers
     else:
         headers = b"\x00"
-    return b"".join(
+    body = b"".join(
         (
             b"\x00",
             _zigzag(timestamp_delta),
@@ -462,3 +496,5 @@ def _body(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
             headers,
         )
     )
+    length = len(body) << 1
+    return (_SMALL_VARINTS[length] if length < _SMALL else _encode_varint(length)) + body

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from barnabas.protocol.batch import Codec, patch
+from barnabas.protocol.batch import Codec, place, read_header
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_batch, build_end_txn_marker
 from tests.unit.admin.conftest import Run
 
@@ -16,7 +16,9 @@ SEGMENT = "00000000000000000100.log"
 
 def at(offset: int, batch: bytes) -> bytes:
     placed = bytearray(batch)
-    patch(placed, 0, base_offset=offset, leader_epoch=7)
+    header = read_header(placed)
+    header.base_offset, header.leader_epoch = offset, 7
+    place(placed, 0, header)
     return bytes(placed)
 
 

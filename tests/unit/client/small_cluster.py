@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from barnabas.protocol.batch import iterate_headers, patch, read_header, verify_crc
+from barnabas.protocol.batch import iterate_headers, place, read_header, verify_crc
 from barnabas.protocol.compiler import decode_whole
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
@@ -82,7 +82,8 @@ class Log:
             assert header.base_sequence == expected, "a gap in the sequence"
             self.sequences[header.producer_id] = header.last_sequence + 1
         base, copy = self.end_offset, bytearray(batch)
-        patch(copy, 0, base_offset=base, leader_epoch=0)
+        header.base_offset, header.leader_epoch = base, 0
+        place(copy, 0, header)
         self.batches.append(copy)
         self.end_offset += header.record_count
         return base

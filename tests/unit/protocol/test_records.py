@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.protocol.batch import (
+    HEADER_BYTES,
     BatchHeader,
     Codec,
     CorruptBatch,
     InvalidRecord,
-    InvalidRecordCount,
     TruncatedBatch,
     frame,
     read_header,
@@ -20,6 +20,7 @@ from barnabas.protocol.batch import (
 )
 from barnabas.protocol.compression import DecompressionBomb, compress
 from barnabas.protocol.records import (
+    Ages,
     ControlRecordType,
     EndTxnMarker,
     Record,
@@ -27,7 +28,8 @@ from barnabas.protocol.records import (
     build_end_txn_marker,
     iterate_records,
     read_control_record,
-    validate_records,
+    stream_records,
+    walk_records,
 )
 
 AMPLE = 1 << 30
@@ -55,18 +57,28 @@ def batch_of(payload: bytes, count: int, codec: Codec = Codec.NONE) -> tuple[byt
     return made, read_header(made)
 
 
+def walk(batch: bytes | bytearray, header: BatchHeader, max_bytes: int, keyless: list[int] | None = None) -> Ages:
+    return walk_records(memoryview(batch)[HEADER_BYTES:], header, max_bytes, keyless)
+
+
+def streamed(batch: bytes | bytearray, header: BatchHeader, max_bytes: int) -> list[Record]:
+    return [record for some in stream_records(batch, 0, header, max_bytes) for record in some]
+
+
 @given(RECORDS, st.sampled_from(Codec), st.integers(0, 2**62))
 def test_built_records_are_read_back(records: list[Record], codec: Codec, base_offset: int) -> None:
     batch = build_batch(records, base_offset=base_offset, codec=codec)
     header = read_header(batch)
     verify_crc(batch, 0, header)
     assert list(iterate_records(batch, 0, header, AMPLE)) == at_offsets(records, base_offset)
-    summary = validate_records(batch, 0, header, AMPLE, require_keys=True)
+    assert streamed(batch, header, AMPLE) == at_offsets(records, base_offset)
+    keyless: list[int] = []
+    oldest, newest, newest_index = walk(batch, header, AMPLE, keyless)
     times = [record.timestamp for record in records]
-    assert (summary.min_timestamp, summary.max_timestamp) == (min(times), max(times))
-    assert summary.max_timestamp == header.max_timestamp
-    assert summary.offset_of_max_timestamp == base_offset + times.index(max(times))
-    assert summary.keyless == [i for i, record in enumerate(records) if record.key is None]
+    assert (header.first_timestamp + oldest, header.first_timestamp + newest) == (min(times), max(times))
+    assert max(times) == header.max_timestamp
+    assert newest_index == times.index(max(times))
+    assert keyless == [i for i, record in enumerate(records) if record.key is None]
 
 
 @given(RECORDS, st.sampled_from(Codec), st.data())
@@ -77,11 +89,13 @@ def test_cut_records_are_refused(records: list[Record], codec: Codec, data: st.D
     with pytest.raises(CorruptBatch):
         list(iterate_records(cut, 0, read_header(cut), AMPLE))
     with pytest.raises(CorruptBatch):
-        validate_records(cut, 0, read_header(cut), AMPLE)
+        walk(cut, read_header(cut), AMPLE)
+    with pytest.raises(CorruptBatch):
+        streamed(cut, read_header(cut), AMPLE)
 
 
 @given(RECORDS, st.sampled_from(Codec), st.data())
-def test_mangled_records_are_read_or_refused_and_both_walks_agree(
+def test_mangled_records_are_read_or_refused_and_all_walks_agree(
     records: list[Record], codec: Codec, data: st.DataObject
 ) -> None:
     batch = bytearray(build_batch(records, codec=codec))
@@ -92,10 +106,13 @@ def test_mangled_records_are_read_or_refused_and_both_walks_agree(
         read = list(iterate_records(batch, 0, header, 1 << 20))
     except CorruptBatch:
         with pytest.raises(CorruptBatch):
-            validate_records(batch, 0, header, 1 << 20)
+            walk(batch, header, 1 << 20)
+        with pytest.raises(CorruptBatch):
+            streamed(batch, header, 1 << 20)
     else:
+        assert streamed(batch, header, 1 << 20) == read
         assert len(read) == len(records)
-        validate_records(batch, 0, header, 1 << 20)
+        walk(batch, header, 1 << 20)
 
 
 @given(st.binary(max_size=100), st.integers(1, 20))
@@ -105,7 +122,9 @@ def test_random_bytes_are_never_anything_but_corrupt_or_records(payload: bytes, 
         assert len(list(iterate_records(batch, 0, header, AMPLE))) == count
     except CorruptBatch:
         with pytest.raises(CorruptBatch):
-            validate_records(batch, 0, header, AMPLE)
+            walk(batch, header, AMPLE)
+        with pytest.raises(CorruptBatch):
+            streamed(batch, header, AMPLE)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -116,7 +135,8 @@ def test_large_and_small_records_cross_the_pieces_of_a_codec(codec: Codec, seed:
     batch = build_batch(records, codec=codec)
     header = read_header(batch)
     assert list(iterate_records(batch, 0, header, AMPLE)) == records
-    assert validate_records(batch, 0, header, AMPLE).offset_of_max_timestamp == len(records) - 1
+    assert streamed(batch, header, AMPLE) == records
+    assert walk(batch, header, AMPLE)[2] == len(records) - 1
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -146,7 +166,7 @@ def test_large_and_small_records_cross_the_pieces_of_a_codec(codec: Codec, seed:
 def test_records_that_contradict_themselves_are_refused(payload: str, count: int, codec: Codec) -> None:
     batch, header = batch_of(bytes.fromhex(payload), count, codec)
     with pytest.raises(InvalidRecord):
-        validate_records(batch, 0, header, 1 << 40)
+        walk(batch, header, 1 << 40)
     with pytest.raises(InvalidRecord):
         list(iterate_records(batch, 0, header, 1 << 40))
 
@@ -155,25 +175,27 @@ def test_gaps_in_the_offsets_are_read_but_no_producer_may_send_them() -> None:
     payload = bytes.fromhex("0c0000020101000c000006010100")
     batch = frame(BatchHeader(10, 0, -1, 2, 0, 0, 5, 0, 0, -1, -1, -1, 2), payload)
     assert [record.offset for record in iterate_records(batch, 0, read_header(batch), 0)] == [11, 13]
-    with pytest.raises(InvalidRecordCount):
-        validate_records(batch, 0, read_header(batch), 0)
+    assert streamed(batch, read_header(batch), 0) == list(iterate_records(batch, 0, read_header(batch), 0))
     dense, header = batch_of(payload, 2)
     header.last_offset_delta = 1
     with pytest.raises(InvalidRecord, match="out of order"):
-        validate_records(dense, 0, header, 0)
+        walk(dense, header, 0)
 
 
 def test_a_record_too_great_for_the_ceiling_is_a_bomb_before_it_is_gathered() -> None:
     batch = build_batch([Record(0, 0, None, bytes(1_000_000))], codec=Codec.GZIP)
     with pytest.raises(DecompressionBomb, match="needs"):
-        validate_records(batch, 0, read_header(batch), 900_000)
-    assert validate_records(batch, 0, read_header(batch), 1_100_000).keyless == []
+        walk(batch, read_header(batch), 900_000)
+    with pytest.raises(DecompressionBomb, match="needs"):
+        streamed(batch, read_header(batch), 900_000)
+    walk(batch, read_header(batch), 1_100_000)
+    assert len(streamed(batch, read_header(batch), 1_100_000)) == 1
 
 
 def test_records_of_a_batch_that_is_not_whole_are_refused() -> None:
     batch = build_batch([Record(0, 0, None, b"value")])
     with pytest.raises(TruncatedBatch):
-        validate_records(batch[:-1], 0, read_header(batch), AMPLE)
+        streamed(batch[:-1], read_header(batch), AMPLE)
     with pytest.raises(TruncatedBatch):
         list(iterate_records(batch[:-1], 0, read_header(batch), AMPLE))
 

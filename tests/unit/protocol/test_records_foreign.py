@@ -8,8 +8,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonReader
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from barnabas.protocol.batch import Codec, iterate_headers, read_header, verify_crc
-from barnabas.protocol.records import Record, build_batch, iterate_records, validate_records
+from barnabas.protocol.batch import HEADER_BYTES, Codec, iterate_headers, read_header, verify_crc
+from barnabas.protocol.records import Record, build_batch, iterate_records, stream_records, walk_records
 
 AMPLE = 1 << 30
 
@@ -56,7 +56,8 @@ def test_what_another_client_builds_is_read(build: Callable[[Codec], bytes], cod
     verify_crc(batch, pos, header)
     assert header.codec is codec
     assert list(iterate_records(batch, pos, header, AMPLE)) == RECORDS
-    assert validate_records(batch, pos, header, AMPLE).offset_of_max_timestamp == 4 + 2999
+    assert [record for some in stream_records(batch, pos, header, AMPLE) for record in some] == RECORDS
+    assert walk_records(memoryview(batch)[HEADER_BYTES:], header, AMPLE, None)[2] == 2999 + 4
 
 
 @pytest.mark.parametrize("codec", Codec)

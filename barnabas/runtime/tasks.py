@@ -11,9 +11,11 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _WATCH_STEPS: Final = 10
 _TELLING_S: Final = 2.0
@@ -55,6 +57,21 @@ class Supervisor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is never cancelled: a cancellation is passed on when it has ended."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    result = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return result
 
 
 class LoopMonitor:

@@ -21,7 +21,7 @@ from barnabas.storage.boot_record import BootRecord
 from barnabas.storage.creation import create_log
 from barnabas.storage.directory import FailureCallback, LogDirectory
 from barnabas.storage.directory_loading import LoadSettings, StorageStartError, acquire, load_logs
-from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT, partition_directory
+from barnabas.storage.file_names import CLEANER_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, partition_directory
 from barnabas.storage.future_logs import FutureLogs
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.log_config import LogConfig
@@ -245,9 +245,10 @@ class LogDirectories:
     async def _prepare_cuts(directory: LogDirectory, cuts: Mapping[TopicPartition, int]) -> None:
         """First of all: whatever a crash leaves of the cuts is then seen by recovery."""
         for topic_partition, offset in cuts.items():
+            await directory.settled(directory.logs[topic_partition])
             directory.lower_recovery_point(directory.logs[topic_partition], offset)
         if cuts:
-            await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
+            await directory.checkpoint(RECOVERY_POINT_CHECKPOINT, CLEANER_CHECKPOINT)
 
     # Directories
 

@@ -11,19 +11,21 @@ Owned by the event loop. Long work runs in two lanes of threads, `write:<path>` 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, FileLock
 from barnabas.runtime.offload import Offload
+from barnabas.runtime.tasks import uncancelled
 from barnabas.storage.append import PreparedAppend
 from barnabas.storage.boot_record import BOOT_RECORD, BootRecord
 from barnabas.storage.checkpoints import CorruptCheckpoint, decode_offsets, encode_offsets
 from barnabas.storage.file_names import (
+    CHECKPOINTS,
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -32,6 +34,7 @@ from barnabas.storage.file_names import (
 )
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.meta_properties import MetaProperties
+from barnabas.storage.removal import Removal
 from barnabas.storage.segment import Segment
 
 log = logging.getLogger(__name__)
@@ -42,24 +45,7 @@ STALL_US: Final = 5_000_000
 _PINNED_RETRY_MS: Final = 1_000
 _CLOSING_LANES: Final = 8
 
-T = TypeVar("T")
 FailureCallback = Callable[[str, OSError], None]
-
-
-@dataclass(slots=True)
-class Removal:
-    """Files that wait for their removal: of a segment, or a whole directory of a deleted partition."""
-
-    due_ms: int
-    segment: Segment | None = None
-    directory: str | None = None
-    log: Log | None = None
-
-    @property
-    def is_pinned(self) -> bool:
-        if self.segment is not None:
-            return self.segment.is_pinned
-        return self.log is not None and any(segment.is_pinned for segment in self.log.segments)
 
 
 class LogDirectory:
@@ -79,6 +65,12 @@ class LogDirectory:
         self.wake = asyncio.Event()
         self.removals: list[Removal] = []
         self.flush_requests: dict[Log, int] = {}
+        self.first_dirty: dict[TopicPartition, int] = {}
+        """Up to where the cleaner has seen a log."""
+        self.cleaning: Log | None = None
+        """The log that the cleaner is at; retention leaves it alone meanwhile."""
+        self.replacing: dict[Log, asyncio.Event] = {}
+        """Logs between the steps of a replacement (replacement.py): nothing is cut until they are done."""
         self._disk = disk
         self._clock = clock
         self._offload = offload
@@ -143,7 +135,7 @@ class LogDirectory:
         self.writes_inline = False
         write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
-            took_us = await _uncancelled(write)
+            took_us = await uncancelled(write)
             # One slow write on the loop may be another process that had the core; this one is the disk.
             if took_us > SLOW_WRITE_US:
                 self._stalled_until_us = self._clock.monotonic_us() + STALL_US
@@ -241,12 +233,21 @@ class LogDirectory:
         except OSError as error:
             self.fail(error)
             raise LogOffline(str(member.topic_partition)) from error
+        seen = self.first_dirty.get(member.topic_partition)
+        if seen is not None:
+            self.first_dirty[member.topic_partition] = min(seen, offset)
+
+    async def settled(self, member: Log) -> None:
+        """Return when no replacement of the log's segments is under way."""
+        while (done := self.replacing.get(member)) is not None:
+            await done.wait()
 
     async def truncate(self, member: Log, offset: int) -> None:
         """Cut the log and sync the cut. Raises LogOffline or CorruptSegment.
 
         The recovery point on disk must not be above `offset` any more.
         """
+        await self.settled(member)
         try:
             member.truncate_to(offset)
         except OSError as error:
@@ -256,6 +257,7 @@ class LogDirectory:
 
     async def restart(self, member: Log, offset: int) -> None:
         """Drop all records, begin again at `offset` and sync that; else as `truncate`. Raises LogOffline."""
+        await self.settled(member)
         try:
             member.truncate_fully_and_start_at(offset)
         except OSError as error:
@@ -296,13 +298,14 @@ class LogDirectory:
             except OSError as error:
                 self.fail(error)
                 return
-            log.info("%s: removed %s", self.path, removal.directory or _segment_name(removal))
+            log.info("%s: removed %s", self.path, removal.path)
 
     def detach(self, member: Log, unique: str, delay_ms: int) -> None:
         """Rename the log's directory, so that the partition is gone, and have it removed later. Raises LogOffline."""
         held = self.logs if self.logs.get(member.topic_partition) is member else self.futures
         del held[member.topic_partition]
         self.flush_requests.pop(member, None)
+        self.first_dirty.pop(member.topic_partition, None)
         self._stale.add(member.topic_partition)
         member.release()
         renamed = f"{self.path}/{deleted_directory(member.topic_partition, unique)}"
@@ -321,7 +324,9 @@ class LogDirectory:
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """The offsets of a checkpoint file; none where it is missing or corrupt. Raises OSError."""
         try:
-            return decode_offsets(self._disk.read_bytes(f"{self.path}/{name}"))
+            # Kafka makes such a file empty, before it has anything to say.
+            data = self._disk.read_bytes(f"{self.path}/{name}")
+            return decode_offsets(data) if data else {}
         except FileNotFoundError:
             return {}
         except CorruptCheckpoint as error:
@@ -334,6 +339,8 @@ class LogDirectory:
             return {tp: member.recovery_point_to_keep for tp, member in self.members()}
         if name == HIGH_WATERMARK_CHECKPOINT:
             return {tp: member.high_watermark for tp, member in self.members()}
+        if name == CLEANER_CHECKPOINT:
+            return {tp: self.first_dirty[tp] for tp, _ in self.members() if tp in self.first_dirty}
         assert name == LOG_START_OFFSET_CHECKPOINT
         return {
             tp: member.log_start_offset
@@ -358,9 +365,9 @@ class LogDirectory:
                         member.remove_old_snapshots()
 
     async def checkpoint_all(self) -> None:
-        """Write all three checkpoint files; deleted partitions are forgotten."""
+        """Write all checkpoint files; deleted partitions are forgotten."""
         stale = set(self._stale)
-        await self.checkpoint(RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+        await self.checkpoint(*CHECKPOINTS)
         self._stale -= stale
 
     @property
@@ -374,7 +381,7 @@ class LogDirectory:
         """
         if topic_partition not in self._stale and not is_doubtful:
             return
-        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+        for name in CHECKPOINTS:
             self.write_checkpoint(name, self.offsets_to_checkpoint(name))
         self._stale.discard(topic_partition)
 
@@ -405,6 +412,7 @@ class LogDirectory:
                 await self._close_log(member, lane)
 
     async def _close_log(self, member: Log, lane: int) -> None:
+        await self.settled(member)
         while (running := self._flushing.get(member)) is not None:
             await asyncio.wait([running])
         try:
@@ -458,27 +466,7 @@ class LogDirectory:
         self.meta = meta
 
 
-async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is never cancelled: a cancellation is passed on when it has ended."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    result = task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-    return result
-
-
 def _timed_write(prepared: PreparedAppend, clock: Clock) -> int:
     started_us = clock.monotonic_us()
     prepared.write()
     return clock.monotonic_us() - started_us
-
-
-def _segment_name(removal: Removal) -> str:
-    assert removal.segment is not None
-    return removal.segment.path(".log")

@@ -17,6 +17,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
@@ -86,6 +87,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
         high_watermarks = directory.read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        directory.first_dirty = directory.read_checkpoint(CLEANER_CHECKPOINT)
         found = _partitions(directory, disk, names, settings)
         loaders = [
             LogLoader(
@@ -96,6 +98,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
                 clean=clean,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
+                cleaned_to=directory.first_dirty.get(topic_partition, 0),
             )
             for name, topic_partition in found
         ]

@@ -64,6 +64,7 @@ class Log:
         "directory",
         "directory_synced",
         "epochs_dirty",
+        "generation",
         "high_watermark",
         "last_flush_ms",
         "leader_epochs",
@@ -99,6 +100,8 @@ class Log:
         self.epochs_dirty = False
         self._reserved: PreparedAppend | None = None
         self._truncations = 0
+        self.generation = 0
+        """A number that changes when what a cleaning has read, or may replace, is the log's no longer."""
 
     # Appending
 
@@ -269,6 +272,7 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
+        self.generation += 1
         if self.leader_epochs.truncate_from_start(offset):
             self.epochs_dirty = True
         self.producers.apply_log_start_offset(offset)
@@ -307,12 +311,14 @@ class Log:
         """Let recovery look at everything that a cut at `offset` will touch. Raises OSError or CorruptSegment."""
         self.recovery_point = min(self.recovery_point, cut_offset(self, offset))
         self._truncations += 1
+        self.generation += 1
 
     def _begin_truncation(self) -> None:
         assert self._reserved is None, f"{self.topic_partition}: an append is under way"
         if self.offline:
             raise LogOffline(str(self.topic_partition))
         self._truncations += 1
+        self.generation += 1
 
     # Flushing
 
@@ -465,11 +471,13 @@ class Log:
     def move(self, directory: str) -> None:
         """Say that the log's directory was renamed; files that are open stay so."""
         self.directory = self.snapshots.directory = directory
+        self.generation += 1
         for segment in self.segments:
             segment.directory = directory
 
     def release(self) -> None:
         """Refuse everything from now on and close the files, each after its last slice."""
         self.offline = True
+        self.generation += 1
         for segment in self.segments:
             segment.close()

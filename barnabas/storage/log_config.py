@@ -48,6 +48,10 @@ class LogConfig:
     message_timestamp_difference_max_ms: int = MAX_INT64
     delete: bool = True
     compact: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = MAX_INT64
+    delete_retention_ms: int = 24 * 3600 * 1000
     record_validation: RecordValidation = RecordValidation.HEADER
     max_decompressed_bytes: int = 512 * 1024 * 1024
 
@@ -56,6 +60,8 @@ class LogConfig:
     """Whether the timestamps of a client's records are held against the clock."""
     walks_all_records: bool = field(init=False, repr=False, compare=False)
     """Whether all records of a client's batch are looked at, however large it is."""
+    roll_ms: int = field(init=False, repr=False, compare=False)
+    """The age at which a segment is rolled: of a compacted log the cleaner must reach its records in time (KIP-354)."""
     index_entries: int = field(init=False, repr=False, compare=False)
     """How many entries an offset index may have."""
     time_index_entries: int = field(init=False, repr=False, compare=False)
@@ -72,5 +78,8 @@ class LogConfig:
         walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
         object.__setattr__(self, "limits_timestamps", limits_timestamps)
         object.__setattr__(self, "walks_all_records", walks_all)
+        object.__setattr__(
+            self, "roll_ms", min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+        )
         object.__setattr__(self, "index_entries", self.segment_index_bytes // _OFFSET_ENTRY_BYTES)
         object.__setattr__(self, "time_index_entries", self.segment_index_bytes // _TIME_ENTRY_BYTES)

@@ -106,11 +106,15 @@ async def _sweep(directory: LogDirectory, clock: Clock, settings: MaintenanceSet
 
 
 def sweep_log(directory: LogDirectory, member: Log, now_ms: int) -> None:
-    """Apply retention to one log and forget its idle producers. A failed rename takes the directory offline."""
+    """Apply retention to one log and forget its idle producers. A failed rename takes the directory offline.
+
+    A log that is being cleaned keeps its segments until that is done, as in Kafka.
+    """
     if member.offline:
         return
     try:
-        member.delete_old_segments(now_ms)
+        if directory.cleaning is not member and member not in directory.replacing:
+            member.delete_old_segments(now_ms)
     except OSError as error:
         directory.fail(error)
         return

@@ -107,6 +107,7 @@ class LogLoader:
         clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        cleaned_to: int = 0,
     ) -> None:
         self._topic_partition = topic_partition
         self._directory = directory
@@ -116,6 +117,7 @@ class LogLoader:
         self._clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._cleaned_to = cleaned_to
         self._report = RecoveryReport()
         self._contents = Contents(set(), [], [], [])
         self._segments: list[Segment] = []
@@ -169,7 +171,8 @@ class LogLoader:
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
             # A power cut may keep a segment's name and lose the end of the one before it. Only compaction leaves gaps.
-            if scan.problem is None and not self._config.compact and scan.next_offset < (next_base or 0):
+            may_have_gaps = self._config.compact or (next_base or 0) <= self._cleaned_to
+            if scan.problem is None and not may_have_gaps and scan.next_offset < (next_base or 0):
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
             self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:

@@ -138,7 +138,7 @@ class Segment:
     def choose_jitter(self, config: LogConfig, random: Random) -> None:
         """Draw how much earlier than segment.ms the segment is rolled, so that many logs do not roll at once."""
         if config.segment_jitter_ms:
-            self.roll_jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms))
+            self.roll_jitter_ms = random.randrange(min(config.segment_jitter_ms, config.roll_ms))
 
     def create_files(self, config: LogConfig) -> None:
         """Make the files of a new segment; what a lost life of the log left under these names is emptied."""
@@ -180,7 +180,7 @@ class Segment:
                 return "size"
             first = self.first_timestamp
             age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
-            if age_ms > config.segment_ms - self.roll_jitter_ms:
+            if age_ms > config.roll_ms - self.roll_jitter_ms:
                 return "age"
             # The time index keeps a slot for the entry that closes it.
             if (

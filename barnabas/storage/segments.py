@@ -65,6 +65,15 @@ class Segments:
         self._segments, self._base_offsets, self.active = [segment], [segment.base_offset], segment
         return removed
 
+    def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
+        """Let `segment` stand where these, which follow each other, stood; it begins where the first of them does."""
+        place = self.place_of(segment.base_offset)
+        end = place + len(replaced)
+        assert self._segments[place:end] == list(replaced)
+        assert end < len(self._segments), "the active segment is not replaced"
+        self._segments[place:end] = [segment]
+        self._base_offsets[place:end] = [segment.base_offset]
+
     def remove_first(self, count: int) -> list[Segment]:
         """Remove the oldest segments and return them."""
         assert count < len(self._segments)

@@ -57,6 +57,16 @@ class Connection:
     is_alive: bool = True
 
 
+@dataclass(slots=True, eq=False)
+class BreakAtWrite:
+    """Lets a session's connection break at the first write that `matches`, just before or just after it is done."""
+
+    session: "MemorySession"
+    matches: Callable[[Write], bool]
+    is_done: bool
+    has_hit: bool = False
+
+
 class _Pipe:
     """Calls that arrive later, in order; none while withheld."""
 
@@ -101,6 +111,7 @@ class MemoryZooKeeper:
         self._sessions: dict[int, _ServerSession] = {}
         self._data_watches: dict[str, dict[Connection, None]] = {}
         self._child_watches: dict[str, dict[Connection, None]] = {}
+        self._breaks: list[BreakAtWrite] = []
         self.is_running = True
 
     # Faults.
@@ -116,6 +127,19 @@ class MemoryZooKeeper:
             if apply_under_way:
                 connection.to_server.flush()
             self._drop(connection)
+
+    def break_at_write(
+        self, session: "MemorySession", matches: Callable[[Write], bool], *, is_done: bool
+    ) -> BreakAtWrite:
+        """Let a session's connection break at a write to come, whose outcome its client does not learn."""
+        wanted = BreakAtWrite(session, matches, is_done)
+        self._breaks.append(wanted)
+        return wanted
+
+    def break_no_more(self, wanted: BreakAtWrite) -> None:
+        """Take back what was asked for, if it has not hit."""
+        if wanted in self._breaks:
+            self._breaks.remove(wanted)
 
     def withhold(self, session: "MemorySession", *, requests: bool, answers: bool) -> None:
         """Let requests, or answers and events, of a session arrive no more until its connection is cut."""
@@ -181,11 +205,18 @@ class MemoryZooKeeper:
         """A request has arrived: do it, and send the answer after the events that it fires."""
         if not connection.is_alive:
             return
+        wanted = self._break_at(connection, ticket.request) if self._breaks else None
+        if wanted is not None and not wanted.is_done:
+            self._drop(connection)
+            return
         answer: Answer | Exception
         try:
             answer = self._answer(connection, ticket.request)
         except (WriteRefused, ReadMissed) as error:
             answer = error
+        if wanted is not None:
+            self._drop(connection)
+            return
         connection.to_client.put(lambda: connection.client.on_answer(connection, ticket, generation, answer))
 
     def close(self, connection: Connection) -> None:
@@ -195,6 +226,14 @@ class MemoryZooKeeper:
             connection.to_client.put(lambda: self._drop(connection))
 
     # Inside.
+
+    def _break_at(self, connection: Connection, request: Request) -> BreakAtWrite | None:
+        for wanted in self._breaks:
+            if isinstance(request, Write) and wanted.session is connection.client and wanted.matches(request):
+                self._breaks.remove(wanted)
+                wanted.has_hit = True
+                return wanted
+        return None
 
     def _answer(self, connection: Connection, request: Request) -> Answer:
         match request:

@@ -16,6 +16,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.moments import Moment
 from barnabas.simulation.world import World
+from zk_schema import paths
 
 
 class Damage:
@@ -307,6 +308,41 @@ async def break_zookeeper_connection(storm: Storm) -> None:
     world.lose_zookeeper_connection(number, apply_under_way=chance.random() < 0.5)
 
 
+async def break_at_write(storm: Storm) -> None:
+    """A connection breaks exactly at a write, done or not: most often the controller's, with a cause to write."""
+    world, chance = storm.world, storm.chance
+    path = chance.choice(_WRITTEN)
+    number = chance.choice(list(world.machines))
+    controllers = [number for number, machine in world.machines.items() if machine.is_controller]
+    if controllers and path != paths.BROKER_IDS:
+        number = chance.choice(controllers)
+    is_done, skip = chance.random() < 0.5, chance.choice([0, 0, 0, 1, 3])
+    hold_s = storm.length_s(1.5) if chance.random() < 0.25 else 0.0
+    other = chance.choice([each for each in world.machines if each != number])
+    # Nobody knows who will be the first to stand for election.
+    is_election = path == paths.CONTROLLER
+    breaking = asyncio.gather(
+        *(
+            world.break_at_write(each, path, is_done=is_done, hold_s=hold_s, wait_s=8, skip=0 if is_election else skip)
+            for each in (world.machines if is_election else [number])
+        )
+    )
+    match chance.choice(["wait", "expire", "expire", "kill"]):
+        case "expire":
+            world.expire_session(number if is_election or path == paths.BROKER_IDS else other)
+        case "kill" if other not in storm.busy:
+            storm.busy[other] = None
+            world.kill(other)
+            await breaking
+            await asyncio.sleep(storm.length_s(0.5))
+            world.start(other)
+            del storm.busy[other]
+    await breaking
+
+
+_WRITTEN: Final = (paths.BROKER_TOPICS, paths.BROKER_TOPICS, paths.CONTROLLER, paths.BROKER_IDS, "")
+
+
 async def cut_from_zookeeper(storm: Storm) -> None:
     """A broker reaches everybody but ZooKeeper."""
     number = storm.chance.choice(list(storm.world.machines))
@@ -375,6 +411,7 @@ KINDS: Final[Mapping[str, Callable[[Storm], Awaitable[None]]]] = {
     "reset": reset,
     "expire": expire_session,
     "connection": break_zookeeper_connection,
+    "write": break_at_write,
     "zookeeper cut": cut_from_zookeeper,
     "quorum": lose_quorum,
     "disk": fail_disk,

@@ -72,6 +72,7 @@ class Invariants:
         self._newest_epoch: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
         self._controller_epoch = 0
+        self._terms: dict[int, int] = {}
         self._states: dict[TopicPartition, tuple[bytes, PartitionState]] = {}
         self._caught_up: dict[tuple[int, int, TopicPartition], None] = {}
         self._too_early: dict[tuple[int, int, TopicPartition], float] = {}
@@ -108,11 +109,29 @@ class Invariants:
         if epoch > self._newest_epoch.get(at, -1):
             self.leader_changes += at in self._newest_epoch
             self._newest_epoch[at] = epoch
+        self._look_at_what_it_was_told(machine, partition)
         high_watermark = partition.log.high_watermark
         before = self._high_watermarks.get((at, epoch), -1)
         if high_watermark < before:
             self._report(f"{at}: the high watermark fell from {before} to {high_watermark} in epoch {epoch}")
         self._high_watermarks[at, epoch] = high_watermark
+
+    def _look_at_what_it_was_told(self, machine: Machine, partition: Partition) -> None:
+        """Nobody hears of a leadership or of an in-sync set that does not stand in ZooKeeper, or stood there before."""
+        at, epoch, leadership = partition.topic_partition, partition.leader_epoch, partition.leadership
+        state = self.state(at)
+        if state is None or leadership is None:
+            return
+        if epoch > state.leader_epoch or (epoch == state.leader_epoch and state.leader != machine.broker_id):
+            self._report(f"{at}: {machine.host} leads in epoch {epoch}, and in ZooKeeper stands {state}")
+        znode = self._zookeeper.tree.get(paths.partition_state(at.topic, at.partition))
+        assert znode is not None
+        version, isr = leadership.isr.zk_version, leadership.isr.committed
+        if version > znode.stat.version or (version == znode.stat.version and set(isr) != set(state.isr)):
+            self._report(
+                f"{at}: {machine.host} believes in the in-sync set {isr} of version {version}, "
+                f"and in ZooKeeper stands {state} of version {znode.stat.version}"
+            )
 
     def _look_at_controller_epoch(self) -> None:
         znode = self._zookeeper.tree.get(paths.CONTROLLER_EPOCH)
@@ -121,6 +140,19 @@ class Invariants:
             if epoch < self._controller_epoch:
                 self._report(f"the controller epoch fell from {self._controller_epoch} to {epoch}")
             self._controller_epoch = epoch
+            self._look_at_terms(epoch)
+
+    def _look_at_terms(self, newest: int) -> None:
+        """Each term in office stands in ZooKeeper, or stood there before, and is one broker's."""
+        for machine in self._machines:
+            epoch = None if machine.broker is None else machine.broker.services.controller.controller_epoch
+            if epoch is None:
+                continue
+            holder = self._terms.setdefault(epoch, machine.broker_id)
+            if epoch > newest or holder != machine.broker_id:
+                self._report(
+                    f"{machine.host} is controller in epoch {epoch}, which is broker {holder}'s; last: {newest}"
+                )
 
     # Znodes.
 

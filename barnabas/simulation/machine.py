@@ -76,6 +76,11 @@ class Machine:
         return self.broker is not None
 
     @property
+    def is_controller(self) -> bool:
+        """Whether its broker holds the controller's office, or thinks so."""
+        return self.broker is not None and self.broker.services.controller.is_active
+
+    @property
     def has_lost_a_directory(self) -> bool:
         """Whether its broker serves without one of its log directories."""
         return self.broker is not None and bool(self.broker.services.log_directories.offline_directories())

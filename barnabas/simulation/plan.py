@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.convergence import why_not_converged
 from barnabas.simulation.draws import Draws, draw
 from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
@@ -122,7 +123,7 @@ class Scene:
 
     async def settle(self) -> None:
         """Wait until the cluster is whole."""
-        await self.until(lambda: not self.world.why_not_converged())
+        await self.until(lambda: not why_not_converged(self.world))
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

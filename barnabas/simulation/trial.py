@@ -17,6 +17,7 @@ from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation import script
+from barnabas.simulation.convergence import leaderless, why_not_converged
 from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
@@ -110,7 +111,7 @@ class Trial:
             world.start(number)
         up = await world.until(lambda: all(each.is_serving for each in world.machines.values()), timeout_s=_BOOT_S)
         if not up:
-            world.violate(f"not up after {_BOOT_S:.0f} s: {world.why_not_converged()}")
+            world.violate(f"not up after {_BOOT_S:.0f} s: {why_not_converged(world)}")
             return False
         names = [f"t{number}" for number in range(draws.topics)]
         topics = [NewTopic(each, draws.partitions, draws.replication_factor, draws.topic_settings) for each in names]
@@ -170,12 +171,12 @@ class Trial:
     async def _converge(self) -> bool:
         """The cluster becomes whole by itself, while clients go on for a while."""
         world, healed_s = self.world, self._loop.now_s
-        if not await world.until(lambda: not world.leaderless(), timeout_s=_LEADERS_S):
-            world.violate(f"without a leader {_LEADERS_S:.0f} s after the last fault: {world.leaderless()}")
+        if not await world.until(lambda: not leaderless(world), timeout_s=_LEADERS_S):
+            world.violate(f"without a leader {_LEADERS_S:.0f} s after the last fault: {leaderless(world)}")
         await asyncio.sleep(2)
         world.stage.is_over = True
-        if not await world.until(lambda: not world.why_not_converged(), timeout_s=_CONVERGE_S, step_s=0.5):
-            world.violate(f"not whole {_CONVERGE_S:.0f} s after the last fault: {world.why_not_converged()}")
+        if not await world.until(lambda: not why_not_converged(world), timeout_s=_CONVERGE_S, step_s=0.5):
+            world.violate(f"not whole {_CONVERGE_S:.0f} s after the last fault: {why_not_converged(world)}")
             return False
         self.tally.converged = True
         self.tally.converged_after_s = self._loop.now_s - healed_s

@@ -24,8 +24,8 @@ from barnabas.simulation.loop import Life, SimulationLoop
 from barnabas.simulation.machine import LISTENER_PORT, Machine, Surroundings
 from barnabas.simulation.wires import Wires
 from broker.serve import StartFailed
-from zk_schema import paths
 from zk_schema.memory import MemoryZooKeeper
+from zk_schema.pipeline import Write
 
 _RESTART_S: Final = (0.5, 4.0)
 _LOST_ALL_DIRECTORIES: Final = "the last log directory"
@@ -318,6 +318,41 @@ class World:
         self.acted["unknown outcome" if unknown else "connection loss"] += 1
         return True
 
+    async def break_at_write(
+        self, number: int, path: str, *, is_done: bool, hold_s: float, wait_s: float, skip: int = 0
+    ) -> bool:
+        """The connection breaks just before or after a write at or below a path is done; it stays away for `hold_s`.
+
+        The first `skip` such writes pass. Whether there was one within `wait_s`.
+        """
+        session = self.machines[number].session
+        if session is None:
+            return False
+        left = skip
+
+        def matches(write: Write) -> bool:
+            nonlocal left
+            if not any(f"{operation.path}/".startswith(f"{path}/") for operation in write.operations):
+                return False
+            left -= 1
+            session.is_held |= left < 0 < hold_s
+            return left < 0
+
+        wanted = self.zookeeper.break_at_write(session, matches, is_done=is_done)
+        self.tell(
+            f"zookeeper connection of broker-{number} is to break {'after' if is_done else 'at'} a write in {path}"
+        )
+        await self.until(lambda: wanted.has_hit, timeout_s=wait_s, step_s=0.002)
+        self.zookeeper.break_no_more(wanted)
+        if wanted.has_hit:
+            self.acted["unknown outcome"] += 1
+            self.tell(f"zookeeper connection of broker-{number} broke")
+            if hold_s:
+                self.cut_zookeeper(number)
+                await asyncio.sleep(hold_s)
+                self.heal_zookeeper(number)
+        return wanted.has_hit
+
     def cut_zookeeper(self, number: int) -> None:
         """A machine reaches ZooKeeper no more; its session ends after its timeout."""
         machine = self.machines[number]
@@ -401,60 +436,6 @@ class World:
                 return False
             await asyncio.sleep(step_s)
         return True
-
-    # The state of the cluster.
-
-    def leaderless(self) -> str:
-        """A partition that nobody leads; empty when there is none."""
-        leading = {
-            (partition.topic_partition, partition.leader_epoch)
-            for _, partition in self.invariants.replicas()
-            if partition.is_leader
-        }
-        for at in self.invariants.watched:
-            state = self.invariants.state(at)
-            if state is None or (at, state.leader_epoch) not in leading:
-                return f"{at}: {state}"
-        return ""
-
-    def why_not_converged(self, *, partitions: Mapping[TopicPartition, int] | None = None) -> str:
-        """What keeps the cluster from being whole; empty when nothing does."""
-        for machine in self.machines.values():
-            if not machine.is_serving:
-                return f"{machine.host} does not serve ({machine.last_failure or 'it starts'})"
-        held = {(machine.broker_id, part.topic_partition): part for machine, part in self.invariants.replicas()}
-        for at in partitions or self.invariants.watched:
-            assignment, state = self.invariants.assignment(at.topic), self.invariants.state(at)
-            if assignment is None or state is None or state.leader == -1:
-                return f"{at} has no leader: {state}"
-            replicas = assignment.partitions[at.partition]
-            if assignment.adding_replicas.get(at.partition) or assignment.removing_replicas.get(at.partition):
-                return f"{at}: its replicas still move: {assignment}"
-            if set(state.isr) != set(replicas):
-                return f"{at}: ISR {state.isr} of {replicas}, leader {state.leader} epoch {state.leader_epoch}"
-            leader = held.get((state.leader, at))
-            if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
-                return f"{at}: broker {state.leader} does not know that it leads in epoch {state.leader_epoch}"
-            end = leader.log.log_end_offset
-            for replica in replicas:
-                there = held.get((replica, at))
-                if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
-                    told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
-                    return f"{at}: broker {replica} is at {told}, the leader at {end}"
-        return self._left_of_deleted_topics()
-
-    def _left_of_deleted_topics(self) -> str:
-        """What is there of a topic that was deleted."""
-        tree = self.zookeeper.tree
-        if waiting := tree.children(paths.DELETE_TOPICS):
-            return f"still to be deleted: {waiting}"
-        topics = tree.children(paths.BROKER_TOPICS) or []
-        for machine, partition in self.invariants.replicas():
-            at = partition.topic_partition
-            assignment = self.invariants.assignment(at.topic) if at.topic in topics else None
-            if assignment is None or machine.broker_id not in assignment.partitions.get(at.partition, ()):
-                return f"{at}: broker {machine.broker_id} still has a replica"
-        return ""
 
 
 _EXISTS: Final = "TOPIC_ALREADY_EXISTS"

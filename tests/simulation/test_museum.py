@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.mutants.catalogue import CLUSTER, MODEL, PLANS
+from tests.simulation.mutants.catalogue import CLUSTER, MODEL, OUTCOMES, PLANS
 from tests.simulation.mutants.mutant import Mutant, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +41,8 @@ def test_the_rows_name_exactly_the_mutants_that_there_are() -> None:
     assert named == set(MUTANTS)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [*MUTANTS, *OUTCOMES])
 def test_what_a_mutant_replaces_is_there(name: str) -> None:
-    for module, function, _ in MUTANTS[name].patches:
+    for module, function, _ in {**MUTANTS, **OUTCOMES}[name].patches:
         owner, attribute = resolve(module, function)
         assert callable(vars(owner)[attribute]), f"{module}.{function}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.simulation.plan import Scene
-from tests.simulation.mutants import cluster, replication, stories
+from tests.simulation.mutants import cluster, outcomes, replication, stories
 from tests.simulation.mutants.mutant import Mutant, mutant
 
 _COUNTS: Final = ("replication.leader", "LeaderState.counts", replication.every_fetch_counts)
@@ -76,6 +76,24 @@ CLUSTER: Final[Mapping[int, Mutant]] = {
     ),
 }
 """Those that drawn seeds of whole brokers find."""
+
+OUTCOMES: Final[Mapping[str, Mutant]] = {
+    "leadership": mutant(
+        "a leadership is taken for written though the connection went before it was",
+        ("controller.partitions", "_read_again", outcomes.take_leaderships_for_written),
+    ),
+    "in-sync set": mutant(
+        "an in-sync set is taken for written though the connection went before it was",
+        ("controller.isr_changes", "_learn", outcomes.take_in_sync_sets_for_written),
+    ),
+    "election": mutant(
+        "an election is taken for won though the connection went before it was",
+        ("controller.campaign", "Campaign._has_won", outcomes.always_won),
+    ),
+}
+"""No bugs of the museum: writes of which nobody told whether they were done. Drawn seeds find them too."""
+
+HUNTED: Final[Mapping[int | str, Mutant]] = {**CLUSTER, **OUTCOMES}
 
 
 @dataclass(frozen=True, slots=True)

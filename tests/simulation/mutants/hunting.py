@@ -11,7 +11,7 @@ from typing import Final
 from barnabas.simulation.draws import Draws
 from barnabas.simulation.trial import run_seed
 from barnabas.simulation.wires import WireWeather
-from tests.simulation.mutants.catalogue import CLUSTER
+from tests.simulation.mutants.catalogue import HUNTED, OUTCOMES
 from tests.simulation.mutants.mutant import planted
 
 
@@ -46,7 +46,7 @@ class Bias:
 
 _RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
 
-BIASES: Final[Mapping[int, Bias]] = {
+BIASES: Final[Mapping[int | str, Bias]] = {
     1: Bias({"crash": 8, "expire": 4}, 3.0, 1.5),
     3: _RESTLESS,
     4: Bias({"expire": 4, "crash": 2, "pause": 2}),
@@ -59,6 +59,7 @@ BIASES: Final[Mapping[int, Bias]] = {
     22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
     27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),
     32: Bias({"expire": 4, "crash": 2}),
+    **dict.fromkeys(OUTCOMES, Bias({"write": 6, "expire": 2}, 2.0, 1.5)),
 }
 
 
@@ -73,22 +74,24 @@ class Hunt:
     calls: dict[str, int] = field(default_factory=dict)
 
 
-def hunt(number: int, start: str, *, most: int, tell: Callable[[str], object] = lambda text: None) -> Hunt:
-    """Run seeds `start`.0, `start`.1, ... with the mutant; at most so many."""
-    result, change = Hunt(), BIASES[number].change
-    for at in range(most):
+def hunt(
+    name: int | str, start: str, *, most: int, first: int = 0, tell: Callable[[str], object] = lambda text: None
+) -> Hunt:
+    """Run seeds `start`.0, `start`.1, ... with the mutant, from the `first` on; at most so many."""
+    result, change = Hunt(), BIASES[name].change
+    for at in range(first, first + most):
         seed = f"{start}.{at}"
-        result.tried = at + 1
-        with planted(CLUSTER[number]) as calls:
+        result.tried = at - first + 1
+        with planted(HUNTED[name]) as calls:
             tally = run_seed(seed, change=change)
-        for name, count in calls.items():
-            result.calls[name] = result.calls.get(name, 0) + count
+        for function, count in calls.items():
+            result.calls[function] = result.calls.get(function, 0) + count
         if tally.passed:
             continue
         if not run_seed(seed, change=change).passed:
             result.passed_over.append(seed)
             continue
         result.killer, result.violation = seed, tally.violations[0]
-        tell(f"mutant {number}: seed {seed}, the {at + 1}th: {result.violation}")
+        tell(f"mutant {name}: seed {seed}, the {result.tried}th: {result.violation}")
         return result
     return result

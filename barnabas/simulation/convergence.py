@@ -1,0 +1,59 @@
+"""When a simulated cluster is whole: every partition led, every replica in sync and at one end, nothing left undone."""
+
+from barnabas.simulation.world import World
+from zk_schema import paths
+
+
+def leaderless(world: World) -> str:
+    """A partition that nobody leads; empty when there is none."""
+    leading = {
+        (partition.topic_partition, partition.leader_epoch)
+        for _, partition in world.invariants.replicas()
+        if partition.is_leader
+    }
+    for at in world.invariants.watched:
+        state = world.invariants.state(at)
+        if state is None or (at, state.leader_epoch) not in leading:
+            return f"{at}: {state}"
+    return ""
+
+
+def why_not_converged(world: World) -> str:
+    """What keeps the cluster from being whole; empty when nothing does."""
+    for machine in world.machines.values():
+        if not machine.is_serving:
+            return f"{machine.host} does not serve ({machine.last_failure or 'it starts'})"
+    held = {(machine.broker_id, part.topic_partition): part for machine, part in world.invariants.replicas()}
+    for at in world.invariants.watched:
+        assignment, state = world.invariants.assignment(at.topic), world.invariants.state(at)
+        if assignment is None or state is None or state.leader == -1:
+            return f"{at} has no leader: {state}"
+        replicas = assignment.partitions[at.partition]
+        if assignment.adding_replicas.get(at.partition) or assignment.removing_replicas.get(at.partition):
+            return f"{at}: its replicas still move: {assignment}"
+        if set(state.isr) != set(replicas):
+            return f"{at}: ISR {state.isr} of {replicas}, leader {state.leader} epoch {state.leader_epoch}"
+        leader = held.get((state.leader, at))
+        if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
+            return f"{at}: broker {state.leader} does not know that it leads in epoch {state.leader_epoch}"
+        end = leader.log.log_end_offset
+        for replica in replicas:
+            there = held.get((replica, at))
+            if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
+                told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
+                return f"{at}: broker {replica} is at {told}, the leader at {end}"
+    return _left_of_deleted_topics(world)
+
+
+def _left_of_deleted_topics(world: World) -> str:
+    """What is there of a topic that was deleted."""
+    tree = world.zookeeper.tree
+    if waiting := tree.children(paths.DELETE_TOPICS):
+        return f"still to be deleted: {waiting}"
+    topics = tree.children(paths.BROKER_TOPICS) or []
+    for machine, partition in world.invariants.replicas():
+        at = partition.topic_partition
+        assignment = world.invariants.assignment(at.topic) if at.topic in topics else None
+        if assignment is None or machine.broker_id not in assignment.partitions.get(at.partition, ()):
+            return f"{at}: broker {machine.broker_id} still has a replica"
+    return ""

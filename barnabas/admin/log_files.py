@@ -6,23 +6,16 @@ Nothing is changed. Offsets in index files are relative to the segment; rows hol
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
+from barnabas.admin.coordinator_records import NotDecodable
 from barnabas.admin.output import Column
 from barnabas.admin.record_text import bytes_fields
-from barnabas.protocol.batch import (
-    HEADER_BYTES,
-    BatchHeader,
-    CorruptBatch,
-    CrcMismatch,
-    TruncatedBatch,
-    UnsupportedCodec,
-    read_header,
-    verify_crc,
-)
-from barnabas.protocol.records import Record, iterate_records, read_control_record
-from barnabas.runtime.disk import Disk, File
+from barnabas.admin.stored_entries import DamagedFile, StoredEntry, StoredRecord, read_entries
+from barnabas.protocol.batch import BatchHeader, CorruptBatch, UnsupportedCodec
+from barnabas.protocol.records import read_control_record
+from barnabas.runtime.disk import Disk
 from barnabas.storage import file_names
 from barnabas.storage.checkpoints import CorruptCheckpoint, decode_lines
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex
@@ -31,12 +24,8 @@ from barnabas.storage.producer_state import NO_OFFSET
 from barnabas.storage.txn_index import decode_aborted
 
 Row = dict[str, Any]
-
-_MAX_DECOMPRESSED_BYTES: Final = 1 << 30
-
-
-class DamagedFile(Exception):
-    """The file is not whole, or not what its name says."""
+TextDecoder: TypeAlias = Callable[[bytes | None, bytes | None], tuple[str | None, str | None]]
+Decoder: TypeAlias = Callable[[StoredRecord, BatchHeader], Row]
 
 
 class UnknownFile(Exception):
@@ -50,6 +39,7 @@ class Kind:
     name: str
     columns: tuple[Column, ...]
     read: Callable[[Disk, str], Iterator[Row]]
+    suffix: str = ""
 
 
 def kind_of(path: str) -> Kind:
@@ -61,64 +51,40 @@ def kind_of(path: str) -> Kind:
     if kind is None:
         known = ", ".join([*_BY_SUFFIX, *_BY_NAME])
         raise UnknownFile(f"{path}: not a file of a log directory; these are: {known}")
-    return kind
+    return replace(kind, suffix=os.path.splitext(name)[1])
 
 
-def read_batches(disk: Disk, path: str, *, with_records: bool = False) -> Iterator[Row]:
-    """The batches of a segment, each with its records where asked. Raises DamagedFile and OSError."""
-    file = disk.open(path, writable=False)
-    try:
-        yield from _batches(file, with_records)
-    finally:
-        file.close()
-
-
-def _batches(file: File, with_records: bool) -> Iterator[Row]:
-    position, end = 0, file.size()
-    while position < end:
-        head = file.pread(HEADER_BYTES, position)
-        if not any(head):
-            raise DamagedFile(f"zeros from byte {position} on, {end - position} bytes to the end")
-        try:
-            header = read_header(head)
-            if position + header.size_bytes > end:
-                raise TruncatedBatch(f"a batch of {header.size_bytes} bytes, {end - position} are there")
-        except CorruptBatch as error:
-            raise DamagedFile(f"no batch at byte {position}: {error}") from error
-        batch = file.pread(header.size_bytes, position)
-        row = _batch_row(position, batch, header)
-        if with_records:
+def read_batches(disk: Disk, path: str, *, decoder: Decoder | None = None) -> Iterator[Row]:
+    """The batches of a segment, each with its records where `decoder` is given. Raises DamagedFile and OSError."""
+    for entry in read_entries(disk, path):
+        row = _batch_row(entry)
+        if decoder is not None:
             try:
-                row["records"] = [
-                    _record_row(record, header) for record in iterate_records(batch, 0, header, _MAX_DECOMPRESSED_BYTES)
-                ]
-            except CorruptBatch as error:
+                row["records"] = [decoder(stored, entry.header) for stored in entry.records()]
+            except (CorruptBatch, NotDecodable) as error:
                 row["records"], row["problem"] = [], str(error)
         yield row
-        position += header.size_bytes
 
 
-def _batch_row(position: int, batch: bytes, header: BatchHeader) -> Row:
-    try:
-        verify_crc(batch, 0, header)
-        is_valid = True
-    except CrcMismatch:
-        is_valid = False
+def _batch_row(entry: StoredEntry) -> Row:
+    header = entry.header
     try:
         codec = header.codec.name.lower()
     except UnsupportedCodec:
         codec = f"unknown ({header.attributes & 7})"
     return {
-        "position": position,
+        "position": entry.position,
         "size_bytes": header.size_bytes,
-        "base_offset": header.base_offset,
+        # What a wrapper of an old format holds is known only inside.
+        "base_offset": None if entry.is_wrapper else header.base_offset,
         "last_offset": header.last_offset,
-        "record_count": header.record_count,
+        "record_count": None if entry.is_wrapper else header.record_count,
+        "magic": header.magic,
         "codec": codec,
         "leader_epoch": header.leader_epoch,
         "first_timestamp": header.first_timestamp,
         "max_timestamp": header.max_timestamp,
-        "timestamp_type": "LogAppendTime" if header.uses_log_append_time else "CreateTime",
+        "timestamp_type": entry.timestamp_type,
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
         "base_sequence": header.base_sequence,
@@ -126,12 +92,14 @@ def _batch_row(position: int, batch: bytes, header: BatchHeader) -> Row:
         "is_transactional": header.is_transactional,
         "is_control": header.is_control,
         "crc": header.crc,
-        "is_valid": is_valid,
+        "is_valid": entry.is_valid,
     }
 
 
-def _record_row(record: Record, header: BatchHeader) -> Row:
-    row: Row = {"offset": record.offset, "timestamp": record.timestamp}
+def record_row(stored: StoredRecord, header: BatchHeader) -> Row:
+    """A record, its bytes as text where they are UTF-8."""
+    record = stored.record
+    row = _record_place(stored)
     if header.is_control:
         marker = read_control_record(record)
         return {**row, "control": marker.kind.name.lower(), "coordinator_epoch": marker.coordinator_epoch}
@@ -141,6 +109,22 @@ def _record_row(record: Record, header: BatchHeader) -> Row:
         **bytes_fields("value", record.value),
         "headers": [{"key": name, **bytes_fields("value", value)} for name, value in record.headers],
     }
+
+
+def decoded_row(decode: TextDecoder) -> Decoder:
+    """Rows of an internal topic's records, whose key and value `decode` shows as texts."""
+
+    def row(stored: StoredRecord, header: BatchHeader) -> Row:
+        if header.is_control:
+            return record_row(stored, header)
+        key, value = decode(stored.record.key, stored.record.value)
+        return {**_record_place(stored), "key": key, "value": value}
+
+    return row
+
+
+def _record_place(stored: StoredRecord) -> Row:
+    return {"offset": stored.record.offset, "timestamp": stored.record.timestamp}
 
 
 def _offset_index(disk: Disk, path: str) -> Iterator[Row]:
@@ -224,7 +208,7 @@ def _columns(**headings: str) -> tuple[Column, ...]:
 
 _BATCH_COLUMNS: Final = (
     *_columns(position="POSITION", size_bytes="SIZE", base_offset="FIRST", last_offset="LAST", record_count="RECORDS"),
-    *_columns(codec="CODEC", leader_epoch="EPOCH", max_timestamp="TIMESTAMP", producer_id="PRODUCER"),
+    *_columns(magic="MAGIC", codec="CODEC", leader_epoch="EPOCH", max_timestamp="TIMESTAMP", producer_id="PRODUCER"),
     *_columns(producer_epoch="P.EPOCH", base_sequence="SEQUENCE"),
     Column("is_transactional", "TXN"),
     Column("is_control", "CONTROL"),
@@ -266,4 +250,5 @@ _BY_NAME: Final = {
     file_names.RECOVERY_POINT_CHECKPOINT: _OFFSET_CHECKPOINT,
     file_names.LOG_START_OFFSET_CHECKPOINT: _OFFSET_CHECKPOINT,
     file_names.HIGH_WATERMARK_CHECKPOINT: _OFFSET_CHECKPOINT,
+    file_names.CLEANER_CHECKPOINT: _OFFSET_CHECKPOINT,
 }

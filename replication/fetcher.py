@@ -423,9 +423,11 @@ class Fetcher:
             # Not kept: it is asked for again when there is room.
             self._delay(followed, _SOON_MS)
             return
-        # A copy, so that the whole answer does not stay in memory as long as this part of it.
-        copy = memoryview(bytearray(_records_of(answer)))
-        self._start(followed, self._take(followed, answer, copy), size)
+        records = _records_of(answer)
+        if 2 * size < memoryview(records.obj).nbytes:
+            # A copy, so that the whole answer does not stay in memory as long as this small part of it.
+            records = memoryview(bytearray(records))
+        self._start(followed, self._take(followed, answer, records), memoryview(records.obj).nbytes)
 
     # Out of range.
 

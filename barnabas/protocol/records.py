@@ -1,9 +1,9 @@
 """The records inside a batch (KIP-98): reading, checking, building, and the control records of transactions.
 
 A record is varints and bytes; its offset and timestamp are deltas to its batch's. `iterate_records` makes a `Record`
-of each, for clients, `stream_records` does so in steps; `walk_records` only walks them, for brokers, and of a compressed
-batch it holds one inflated piece at a time (or one whole record, where that is greater). All read at most `max_decompressed_bytes` of inflated
-data and raise a `CorruptBatch` for everything that cannot be read.
+of each, for clients (record_stream.py does so in steps); `walk_records` only walks them, for brokers, and of a
+compressed batch it holds one inflated piece at a time (or one whole record, where that is greater). All read at most
+`max_decompressed_bytes` of inflated data and raise a `CorruptBatch` for everything that cannot be read.
 
 Header keys are UTF-8; bytes that are not are kept as surrogate escapes, so that they survive reading and building.
 """
@@ -77,70 +77,11 @@ class EndTxnMarker:
 
 def iterate_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[Record]:
     """Every record of the batch at `pos`. Raises a CorruptBatch where the batch stops making sense."""
-    yield from _parse(
-        decompress(header.codec, _payload(buf, pos, header), max_decompressed_bytes), header, header.record_count, -1
-    )
+    data = decompress(header.codec, record_bytes(buf, pos, header), max_decompressed_bytes)
+    yield from parse_records(data, header, header.record_count, -1)
 
 
-def stream_records(buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[list[Record]]:
-    """The same, some records at a time, so that who shares the loop may share it often; a list may be empty.
-
-    Of a compressed batch one inflated piece is held at a time, or one whole record where that is greater.
-    """
-    given, last_delta = 0, -1
-    for data, count in _whole_records(buf, pos, header, max_decompressed_bytes):
-        records = list(_parse(data, header, count, last_delta))
-        given += count
-        if records:
-            last_delta = records[-1].offset - header.base_offset
-        yield records
-    if given != header.record_count:
-        raise InvalidRecord(f"{header.record_count} records are announced, {given} are there")
-
-
-def _whole_records(
-    buf: Buffer, pos: int, header: BatchHeader, max_decompressed_bytes: int
-) -> Iterator[tuple[bytes, int]]:
-    """The record bytes of a batch, cut between records, and how many each piece holds."""
-    payload = _payload(buf, pos, header)
-    # The ceiling is for what is inflated; what is not compressed is there already.
-    allowed = len(payload) if header.codec is Codec.NONE else max_decompressed_bytes
-    rest, missing = [b""], 0
-    for piece in inflate(header.codec, payload, allowed):
-        allowed -= len(piece)
-        missing -= len(piece)
-        rest.append(piece)
-        if missing > allowed:
-            raise DecompressionBomb(f"a record needs {missing} bytes more, {allowed} are allowed")
-        if missing > 0:
-            yield b"", 0
-            continue
-        data = b"".join(rest)
-        end, count, missing = _last_end(data)
-        yield data[:end], count
-        rest = [data[end:]]
-    left_bytes = sum(map(len, rest))
-    if left_bytes:
-        raise InvalidRecord(f"the last {left_bytes} bytes of the records are no whole record")
-
-
-def _last_end(data: bytes) -> tuple[int, int, int]:
-    """Where the last whole record of `data` ends, how many there are, how many bytes the next lacks, at least."""
-    end = count = 0
-    try:
-        while True:
-            length, at = _signed(data, end)
-            if length < 0:
-                raise InvalidRecord(f"a record of {length} bytes")
-            if at + length > len(data):
-                return end, count, at + length - len(data)
-            end = at + length
-            count += 1
-    except IndexError:
-        return end, count, 1
-
-
-def _parse(data: bytes, header: BatchHeader, count: int, last_delta: int) -> Iterator[Record]:
+def parse_records(data: bytes, header: BatchHeader, count: int, last_delta: int) -> Iterator[Record]:
     """The records of `data`, which holds `count` whole ones after the one with `last_delta`, and nothing else."""
     base_offset, base_timestamp = header.base_offset, header.first_timestamp
     append_time = header.max_timestamp if header.uses_log_append_time else None
@@ -397,7 +338,8 @@ def _contradiction(at: int, end: int, delta: int) -> InvalidRecord:
     return InvalidRecord(f"offset delta {delta} is out of order")
 
 
-def _payload(buf: Buffer, pos: int, header: BatchHeader) -> memoryview:
+def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> memoryview:
+    """The batch at `pos` without its header. Raises TruncatedBatch."""
     end = pos + LOG_OVERHEAD_BYTES + header.length
     if end > len(buf):
         raise TruncatedBatch(f"the batch at byte {pos} ends at {end}, after the {len(buf)} bytes there are")
@@ -423,7 +365,8 @@ def _varint(data: bytes, at: int, first: int, bits: int) -> tuple[int, int]:
     raise InvalidRecord(f"a varint does not fit {bits} bits")
 
 
-def _signed(data: bytes, at: int) -> tuple[int, int]:
+def signed_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The zigzag varint at `at` and the position after it. Raises IndexError at the end, or InvalidRecord."""
     byte = data[at]
     at += 1
     if byte > 127:
@@ -433,17 +376,17 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
 
 def _headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
     """The headers of a record, from their count on."""
-    count, at = _signed(data, at)
+    count, at = signed_varint(data, at)
     # Each takes at least two bytes, so a count is judged before anything is made of it.
     if not 0 <= count <= (end - at) // 2:
         raise InvalidRecord(f"{count} headers cannot stand in {end - at} bytes")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        size, at = _signed(data, at)
+        size, at = signed_varint(data, at)
         if not 0 <= size <= end - at:
             raise InvalidRecord(f"a header key of {size} bytes cannot stand in {end - at} bytes")
         key = data[at : at + size].decode("utf-8", "surrogateescape")
-        size, at = _signed(data, at + size)
+        size, at = signed_varint(data, at + size)
         if size < 0:
             headers.append((key, None))
         else:

@@ -19,6 +19,7 @@ from barnabas.protocol.batch import (
     verify_crc,
 )
 from barnabas.protocol.compression import DecompressionBomb, compress
+from barnabas.protocol.record_stream import stream_records
 from barnabas.protocol.records import (
     Ages,
     ControlRecordType,
@@ -28,7 +29,6 @@ from barnabas.protocol.records import (
     build_end_txn_marker,
     iterate_records,
     read_control_record,
-    stream_records,
     walk_records,
 )
 

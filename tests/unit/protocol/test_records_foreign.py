@@ -9,7 +9,8 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaPythonReader
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from barnabas.protocol.batch import HEADER_BYTES, Codec, iterate_headers, read_header, verify_crc
-from barnabas.protocol.records import Record, build_batch, iterate_records, stream_records, walk_records
+from barnabas.protocol.record_stream import stream_records
+from barnabas.protocol.records import Record, build_batch, iterate_records, walk_records
 
 AMPLE = 1 << 30
 

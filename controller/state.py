@@ -145,12 +145,12 @@ class Partition:
         self.replicas[broker] = phase
 
     def apply_state(self, read: StateRead) -> None:
-        """Take over what stands in ZooKeeper."""
-        self.leadership = read.leadership
-        self.version = read.version
-        if self.stale:
+        """Take over what stands in ZooKeeper. Restarts stay known until something else is written there."""
+        if self.stale and read.version != self.version:
             is_led = read.leadership.leader != NO_LEADER
             self.stale = frozenset() if is_led else self.stale.intersection(read.leadership.isr)
+        self.leadership = read.leadership
+        self.version = read.version
         self.move(PartitionPhase.OFFLINE if read.leadership.leader == NO_LEADER else PartitionPhase.ONLINE)
 
 
@@ -302,10 +302,14 @@ class ClusterState:
             self.partitions_on.setdefault(broker, {})[at] = None
 
     def apply_state(self, at: TopicPartition, read: StateRead) -> None:
-        """Take over a state znode, as read or as just written."""
+        """Take over a state znode, as just written, or as read: then those who came later than it have restarted."""
         topic = self.topics[at.topic]
         topic.has_partitions_znode = True
-        topic.partitions[at.partition].apply_state(read)
+        partition = topic.partitions[at.partition]
+        is_new = read.version != partition.version
+        partition.apply_state(read)
+        if is_new and read.mzxid is not None:
+            self.apply_absences(at, mzxid=read.mzxid)
         if read.leadership.leader != NO_LEADER:
             self.inquests.pop(at, None)
 

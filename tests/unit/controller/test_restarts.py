@@ -6,21 +6,22 @@ import pytest
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller.actions import Report
-from controller.events import BrokersRead, ClusterRead, IsrChangesRead
+from controller.events import BrokersRead, ClusterRead, IsrChangesRead, Reply, TopicConfigRead, Unknown
 from controller.state import Leadership
 from tests.unit.controller.core_rig import AT, Office, broker, led, sent, topic, writes
 from zk_schema.ops import Set
 
 OLD, NEW = 100, 900
 """Epochs of registrations before and after the state znode was written."""
+NO_SETTINGS = TopicConfigRead({})
 WRITTEN = 500
 
 
-def taken_over(epochs: dict[int, int], isr: list[int], leader: int, replicas: list[int] | None = None) -> Office:
+def taken_over(epochs: dict[int, int], isr: list[int], leader: int, *replies: Reply) -> Office:
     office = Office()
     brokers = {BrokerId(number): broker(number, epoch) for number, epoch in epochs.items()}
     state = replace(led(leader, 4, isr), mzxid=WRITTEN)
-    office.handle(ClusterRead(brokers, {"t": topic(replicas or [1, 2, 3])}, {AT: state}, ()))
+    office.handle(ClusterRead(brokers, {"t": topic([1, 2, 3])}, {AT: state}, ()), *replies)
     return office
 
 
@@ -71,6 +72,21 @@ def test_who_is_away_stays_out_of_sync_when_the_state_is_read_again() -> None:
     known = dict(office.core.state.brokers)
     office.handle(BrokersRead(known | {BrokerId(n): broker(n, NEW + n) for n in (1, 2)}))
     assert now(office) == (1, 6, [1])
+
+
+@pytest.mark.parametrize("isr", [[1, 2, 3], [1]])
+def test_who_restarted_is_not_forgotten_when_the_write_about_it_was_not_done(isr: list[int]) -> None:
+    """Else it is told to lead on in its old epoch, with what it had before."""
+    unchanged = replace(led(1, 4, isr), mzxid=WRITTEN)
+    office = taken_over({1: NEW, 2: NEW, 3: NEW}, isr, 1, NO_SETTINGS, Unknown(), unchanged)
+    assert now(office) == (1, 5, [1])
+
+
+def test_who_came_after_another_wrote_the_state_has_restarted() -> None:
+    """A write of the controller before this one came late: this one's is refused, and what stands there is read."""
+    theirs = replace(led(2, 5, [2, 3], version=1), mzxid=NEW - 50)
+    office = taken_over({1: OLD, 2: NEW, 3: OLD}, [1, 2, 3], 1, Unknown(), theirs)
+    assert now(office) == (3, 6, [3])
 
 
 def test_a_restart_that_is_seen_together_with_others_is_one() -> None:

@@ -6,7 +6,8 @@ effect (an unknown key, or a known one that does not act in this version and is 
 `warnings`, one line each, for whoever starts the broker to log.
 
 The fields of a `BrokerConfig` bear the names of the keys with underscores; a key with several units has one field in
-milliseconds. `values` holds every key's parsed value and `given` the texts as they were set, for DescribeConfigs.
+milliseconds. `values` holds every key's parsed value, `given` the texts as they were set, and `layers` tells
+where each was set: in the file, or in ZooKeeper for all brokers or for this one (`broker.dynamic_config`).
 """
 
 import re
@@ -28,12 +29,35 @@ _MS_PER_MINUTE: Final = 60_000
 _MS_PER_HOUR: Final = 3_600_000
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Where texts come from; a later layer stands over the earlier ones. The last two stand in ZooKeeper (KIP-226)."""
+
+    static: Mapping[str, str]
+    of_all_brokers: Mapping[str, str]
+    of_this_broker: Mapping[str, str]
+    given: Mapping[str, str]
+    """All of them together."""
+
+    @classmethod
+    def of(
+        cls, static: Mapping[str, str], of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]
+    ) -> "Layers":
+        given = {**static, **of_all_brokers, **of_this_broker}
+        return cls(*(MappingProxyType(dict(texts)) for texts in (static, of_all_brokers, of_this_broker, given)))
+
+    def dynamic(self, name: str) -> str | None:
+        """What ZooKeeper says of a key."""
+        return self.of_this_broker.get(name, self.of_all_brokers.get(name))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     """What a broker was told. `broker_id` is -1 when it is to be looked up or generated."""
 
-    given: Mapping[str, str]
+    layers: Layers
     values: Mapping[str, ConfigValue]
+    host_name: str
     warnings: tuple[str, ...]
 
     broker_id: int
@@ -97,6 +121,11 @@ class BrokerConfig:
     replica_selector: str | None
     last_replica_defence: bool
 
+    @property
+    def given(self) -> Mapping[str, str]:
+        """Keys and texts as they were set."""
+        return self.layers.given
+
 
 def parse_properties(data: bytes) -> dict[str, str]:
     """The keys and texts of a properties file, the last of a repeated key.
@@ -110,16 +139,23 @@ def parse_properties(data: bytes) -> dict[str, str]:
         raise ConfigError("the properties file", error.escape, "\\u and four hexadecimal digits") from error
 
 
-def resolve_broker_config(given: Mapping[str, str], *, host_name: str = "localhost") -> BrokerConfig:
-    """The configuration that these keys and texts make on a machine of this name.
+def resolve_broker_config(
+    static: Mapping[str, str],
+    *,
+    host_name: str = "localhost",
+    of_all_brokers: Mapping[str, str] | None = None,
+    of_this_broker: Mapping[str, str] | None = None,
+) -> BrokerConfig:
+    """The configuration that these keys and texts make on a machine of this name, under what ZooKeeper says.
 
     Raises:
         ConfigError: a required key is missing, or a value cannot be.
     """
-    if "config.providers" in given:
-        raise ConfigError("config.providers", given["config.providers"], "nothing in this version of Barnabas")
-    values = {key.name: _value(key, given) for key in BROKER_KEYS.values()}
-    config = _build(given, values, host_name)
+    if "config.providers" in static:
+        raise ConfigError("config.providers", static["config.providers"], "nothing in this version of Barnabas")
+    layers = Layers.of(static, of_all_brokers or {}, of_this_broker or {})
+    values = {key.name: _value(key, layers.given) for key in BROKER_KEYS.values()}
+    config = _build(layers, values, host_name)
     _check_together(config, values)
     return config
 
@@ -179,16 +215,17 @@ class _Reader:
         return None if self._values[name] is None else self.text(name)
 
 
-def _build(given: Mapping[str, str], values: Mapping[str, ConfigValue], host_name: str) -> BrokerConfig:
+def _build(layers: Layers, values: Mapping[str, ConfigValue], host_name: str) -> BrokerConfig:
     read = _Reader(values)
-    listeners = resolve_listeners(values, given, host_name=host_name)
+    listeners = resolve_listeners(values, layers.given, host_name=host_name)
     control_host, control_port = resolve_control_listener(read.text_or_none("barnabas.control.listener"), listeners)
     session_timeout_ms = read.number("zookeeper.session.timeout.ms")
     metrics_port = read.number("barnabas.metrics.port")
     return BrokerConfig(
-        given=MappingProxyType(dict(given)),
+        layers=layers,
         values=MappingProxyType(dict(values)),
-        warnings=tuple(_warn(given, values)),
+        host_name=host_name,
+        warnings=tuple(_warn(layers.static, values)),
         broker_id=read.number("broker.id"),
         broker_id_generation_enable=read.flag("broker.id.generation.enable"),
         reserved_broker_max_id=read.number("reserved.broker.max.id"),

@@ -1,34 +1,33 @@
-"""What operators change in ZooKeeper while the broker runs: settings of topics, and the bounds of replication.
+"""What operators change in ZooKeeper while the broker runs: settings of topics and of brokers.
 
-Tools write an entity's settings below /config and then a notification below /config/changes (Kafka's DynamicConfig).
-On each notification the entity is read again. A topic's settings act on its partitions here at once. Of a broker's the
-three bounds of replication act, which Kafka 2.7 knows nowhere else; others are told in the log and left alone.
+Whoever changes an entity's settings writes them below /config and then a notification below /config/changes (Kafka's
+DynamicConfig). On each notification the entity is read again. A topic's settings act on its partitions here at once;
+those of brokers make the broker's configuration (`broker.dynamic_config`), and all topics here follow where it gives
+them other defaults.
 
 At the start, and after a connection was lost, all notifications that are there and were not heard yet are heard: they
 stay for a quarter of an hour, and bear numbers.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from barnabas.protocol.ids import BrokerId
-from broker.topic_configs import TopicConfigs
-from replication.quota import ReplicationQuotas
+from broker.dynamic_config import DynamicConfig, read_layers
+from broker.topic_configs import TopicConfigs, default_topic_values
 from replication.replicas import Replicas
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import SessionLost, ZooKeeperError
-from zk_schema.payloads import ConfigChange, EntityConfig
+from zk_schema.payloads import ConfigChange
 from zk_schema.port import ChildrenChanged, Resync, ZooKeeper, ZooKeeperEvent
 
 log = logging.getLogger(__name__)
 
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
-_RATES: Final = (LEADER_RATE, FOLLOWER_RATE, MOVE_RATE)
+_AT_ONCE: Final = 100
+"""Topics whose settings are asked for together."""
 
 
 class ConfigChanges:
@@ -38,16 +37,19 @@ class ConfigChanges:
         self,
         broker_id: BrokerId,
         zk: ZooKeeper,
-        topic_configs: TopicConfigs,
+        dynamic_config: DynamicConfig,
         replicas: Replicas,
     ) -> None:
         self._broker_id = broker_id
         self._zk = zk
-        self._topic_configs = topic_configs
+        self._dynamic_config = dynamic_config
+        self._topic_configs = TopicConfigs(dynamic_config, zk)
         self._replicas = replicas
         self._heard = ""
         self._has_read_broker = False
+        self._topics_lag = False
         self._changed = asyncio.Event()
+        self._waiting: dict[asyncio.Future[None], str] = {}
 
     async def run(self) -> None:
         """Hear of changes until cancelled."""
@@ -67,6 +69,21 @@ class ConfigChanges:
         finally:
             unlisten()
 
+    async def until_heard(self, notification: str, *, timeout_ms: int) -> bool:
+        """Wait until the notification at this path was attended to here; whether it was in that time."""
+        name = notification.rpartition("/")[2]
+        if name <= self._heard:
+            return True
+        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[heard] = name
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await heard
+            return heard.done()
+        finally:
+            del self._waiting[heard]
+
     def _on_event(self, event: ZooKeeperEvent) -> None:
         if isinstance(event, Resync) or event == ChildrenChanged(paths.CONFIG_CHANGES):
             self._changed.set()
@@ -74,12 +91,15 @@ class ConfigChanges:
     async def _hear(self) -> None:
         names = await self._zk.children(paths.CONFIG_CHANGES, watch=True) or []
         if not self._has_read_broker:
-            await self._read_broker()
+            await self._read_brokers()
         for name in sorted(name for name in names if name > self._heard):
             znode = await self._zk.get(f"{paths.CONFIG_CHANGES}/{name}")
             if znode is not None:
                 await self._apply(name, znode.data)
             self._heard = name
+            for waiting, awaited in self._waiting.items():
+                if awaited <= name and not waiting.done():
+                    waiting.set_result(None)
 
     async def _apply(self, name: str, data: bytes) -> None:
         try:
@@ -90,35 +110,30 @@ class ConfigChanges:
         if kind == paths.TOPICS:
             await self._read_topic(entity)
         elif kind == paths.CONFIG_BROKERS and entity in (paths.DEFAULT_ENTITY, str(self._broker_id)):
-            await self._read_broker()
+            await self._read_brokers()
 
     async def _read_topic(self, topic: str) -> None:
         changed = self._replicas.configure(topic, await self._topic_configs.settings(topic))
         log.info("topic %s: other settings act on %d replicas", topic, changed)
 
-    async def _read_broker(self) -> None:
-        given: dict[str, str] = {}
-        for path in (paths.broker_config(None), paths.broker_config(self._broker_id)):
-            znode = await self._zk.get(path)
-            if znode is not None:
-                try:
-                    given |= EntityConfig.decode(znode.data).config
-                except InvalidPayload as error:
-                    log.error("%s cannot be read: %s", path, error)
+    async def _read_brokers(self) -> None:
+        of_all_brokers, of_this_broker = await read_layers(self._zk, self._broker_id)
+        before = default_topic_values(self._dynamic_config.current)
+        self._dynamic_config.apply(of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
         self._has_read_broker = True
-        for name in given:
-            if name not in _RATES:
-                log.warning("broker %d: %s is set in ZooKeeper and does not act", self._broker_id, name)
-        apply_rates(self._replicas.quotas, given)
+        if before != default_topic_values(self._dynamic_config.current):
+            self._topics_lag = True
+        if self._topics_lag:
+            await self._have_topics_follow()
+            self._topics_lag = False
 
-
-def apply_rates(quotas: ReplicationQuotas, given: Mapping[str, str]) -> None:
-    """Bound replication as these settings say; what is not a number of bytes is left out."""
-    for name, quota in ((LEADER_RATE, quotas.leader), (FOLLOWER_RATE, quotas.follower), (MOVE_RATE, quotas.moves)):
-        text = given.get(name)
-        bound = int(text) if text is not None and text.isascii() and text.isdecimal() else None
-        if text is not None and bound is None:
-            log.warning("%s is %s; allowed is a number of bytes", name, text)
-        if quota.bytes_per_second != bound:
-            quota.bytes_per_second = bound
-            log.info("%s: %s", name, "no bound" if bound is None else f"{bound} bytes a second")
+    async def _have_topics_follow(self) -> None:
+        # Who assigns replicas by settings that were read before finds by this that they are others now.
+        self._replicas.configured += 1
+        topics = list(dict.fromkeys(partition.topic_partition.topic for partition in self._replicas.partitions()))
+        for start in range(0, len(topics), _AT_ONCE):
+            some = topics[start : start + _AT_ONCE]
+            found = await asyncio.gather(*map(self._topic_configs.settings, some))
+            for topic, settings in zip(some, found, strict=True):
+                self._replicas.configure(topic, settings)
+        log.info("broker %d: other settings act on %d topics", self._broker_id, len(topics))

@@ -26,11 +26,13 @@ from broker.arrival import arrive
 from broker.boot_state import BootState
 from broker.config import BrokerConfig
 from broker.config_changes import ConfigChanges
+from broker.config_effects import controller_settings, let_controller_follow, let_network_follow, let_replicas_follow
 from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
 from broker.controlled_shutdown import Handover
 from broker.directory_reports import report_directory_failure
+from broker.dynamic_config import DynamicConfig, read_layers
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.fetching import make_fetchers, replication_quotas
@@ -49,7 +51,6 @@ from broker.services import Services
 from broker.topic_configs import TopicConfigs, resolve_topic
 from controller.control_plane import ControlListener, ControlPlane
 from controller.driver import Controller
-from controller.office import Settings
 from replication.log_moves import LogMoves
 from replication.ports import ReplicationPorts
 from replication.replicas import Replicas
@@ -163,12 +164,16 @@ class _Start:
 
     def __init__(self, ports: Ports, config: BrokerConfig, undo: contextlib.AsyncExitStack) -> None:
         self._ports = ports
-        self._config = config
+        self._dynamic_config = DynamicConfig(config)
         self._undo = undo
         self._replicas: Replicas | None = None
         self._log_directories_made: LogDirectories | None = None
         self._report_directory_failure: Callable[[], object] | None = None
         self._chores: list[Callable[[], object]] = []
+
+    @property
+    def _config(self) -> BrokerConfig:
+        return self._dynamic_config.current
 
     async def run(self) -> Broker:
         ports, config = self._ports, self._config
@@ -179,13 +184,11 @@ class _Start:
             cluster_id = await membership.cluster_id(ports.random)
             self._undo.push_async_callback(log_directories.close)
             broker_id = await membership.broker_id(log_directories.acquire(cluster_id))
+            await self._read_layers(zk, broker_id, log_directories)
             await log_directories.load(await self._topic_log_configs(zk))
         except (StorageStartError, MembershipRefused, ZooKeeperError) as error:
             raise StartFailed(str(error)) from error
-        try:
-            network = ports.open_network(config, ports.offload, ports.supervisor)
-        except ConfigError as error:
-            raise StartFailed(str(error)) from error
+        network = self._open_network(config)
         self._undo.callback(network.close)
         listeners = await self._listen(network)
         control_plane = ports.open_control_plane(config, ports.supervisor)
@@ -194,6 +197,7 @@ class _Start:
         channel = self._isr_channel(broker_id, membership, metadata, control_plane)
         self._replicas = self._make_replicas(broker_id, metadata, log_directories, channel, network)
         services = self._services(cluster_id, zk, metadata, self._replicas, control_plane)
+        self._let_changes_act(services, network)
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
@@ -212,7 +216,7 @@ class _Start:
         self._begin_chore(log_directories.run_maintenance(), "log maintenance")
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chore(services.replicas.check_lags(), "in-sync sets")
-        self._begin_chore(ConfigChanges(broker_id, zk, TopicConfigs(config, zk), services.replicas).run(), "settings")
+        self._begin_chore(services.config_changes.run(), "settings")
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
@@ -275,10 +279,21 @@ class _Start:
         except ZooKeeperError as error:
             raise StartFailed(str(error)) from error
 
+    def _let_changes_act(self, services: Services, network: Network) -> None:
+        let_replicas_follow(self._dynamic_config, services.replicas)
+        let_controller_follow(self._dynamic_config, services.controller)
+        spawn = self._ports.supervisor.spawn
+        let_network_follow(self._dynamic_config, network, offload=self._ports.offload, spawn=spawn)
+
+    async def _read_layers(self, zk: ZooKeeper, broker_id: BrokerId, log_directories: LogDirectories) -> None:
+        of_all_brokers, of_this_broker = await read_layers(zk, broker_id)
+        self._dynamic_config.apply(of_all_brokers=of_all_brokers, of_this_broker=of_this_broker)
+        log_directories.default_config = resolve_topic(self._config, {})[0].log
+
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""
         topics = await zk.children(paths.BROKER_TOPICS) or []
-        configs = TopicConfigs(self._config, zk)
+        configs = TopicConfigs(self._dynamic_config, zk)
         return {topic: (await configs.settings(topic)).log for topic in topics}
 
     def _on_directory_failure(self, path: str, error: OSError) -> None:
@@ -326,6 +341,19 @@ class _Start:
         self._log_directories_made = directories
         return directories
 
+    def _open_network(self, static: BrokerConfig) -> Network:
+        ports = self._ports
+        try:
+            return ports.open_network(self._config, ports.offload, ports.supervisor)
+        except ConfigError as error:
+            if self._config.layers.dynamic(error.key) is None:
+                raise StartFailed(str(error)) from error
+            log.warning("set in ZooKeeper and left out: %s", error)
+        try:
+            return ports.open_network(static, ports.offload, ports.supervisor)
+        except ConfigError as error:
+            raise StartFailed(str(error)) from error
+
     async def _listen(self, network: Network) -> dict[str, Listener]:
         listeners: dict[str, Listener] = {}
         for bound in self._config.listeners.bound:
@@ -352,20 +380,13 @@ class _Start:
             clock=ports.clock,
             supervisor=ports.supervisor,
             open_channel=control_plane.open_channel,
-            settings=Settings(
-                inter_broker_listener_name=config.listeners.inter_broker_name,
-                delete_topic_enable=config.delete_topic_enable,
-                unclean_leader_election_enable=config.unclean_leader_election_enable,
-                last_replica_defence=config.last_replica_defence,
-                auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
-                leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
-                leader_imbalance_check_interval_ms=1000 * config.leader_imbalance_check_interval_seconds,
-            ),
+            settings=controller_settings(config),
         )
         return Services(
             broker_id=broker_id,
             cluster_id=cluster_id,
-            config=config,
+            dynamic_config=self._dynamic_config,
+            config_changes=ConfigChanges(broker_id, zk, self._dynamic_config, replicas),
             clock=ports.clock,
             random=ports.random,
             offload=ports.offload,
@@ -423,7 +444,7 @@ class _Start:
             metrics=services.metrics,
             replicas=services.replicas,
             log_directories=services.log_directories,
-            topic_configs=TopicConfigs(self._config, services.zk),
+            topic_configs=TopicConfigs(self._dynamic_config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,
             registered=membership.registered.wait,
             clock=self._ports.clock,

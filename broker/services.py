@@ -1,13 +1,16 @@
 """What handlers may use: the collaborators of one broker, and what is known of one request."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.offload import Offload
 from barnabas.storage.directories import LogDirectories
 from broker.config import BrokerConfig
+from broker.config_changes import ConfigChanges
+from broker.down_conversion import Conversions
+from broker.dynamic_config import DynamicConfig
 from broker.features import FinalizedFeatures
 from broker.fetch_sessions import FetchSessions
 from broker.metadata_view import MetadataView
@@ -25,7 +28,8 @@ class Services:
 
     broker_id: BrokerId
     cluster_id: str
-    config: BrokerConfig
+    dynamic_config: DynamicConfig
+    config_changes: ConfigChanges
     clock: Clock
     random: random.Random
     offload: Offload
@@ -39,6 +43,12 @@ class Services:
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     registry: Registry
+    conversions: Conversions = field(default_factory=Conversions)
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration as of now."""
+        return self.dynamic_config.current
 
 
 @dataclass(slots=True)

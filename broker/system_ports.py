@@ -1,6 +1,5 @@
 """The machine's side of the ports that depend on configuration: network, ZooKeeper session, control plane."""
 
-import socket
 from typing import Final
 
 from barnabas.runtime.network import ConnectionGate, ConnectionOptions
@@ -9,6 +8,7 @@ from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
+from broker.connection_limits import connection_limits
 from controller.channel import GrpcControlPlane
 from zk_schema.session import KazooSession
 
@@ -26,33 +26,11 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
             send_buffer_bytes=_given_size(config, "socket.send.buffer.bytes", config.socket_send_buffer_bytes),
             receive_buffer_bytes=_given_size(config, "socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         ),
-        gate=ConnectionGate(
-            max_total=config.max_connections,
-            max_per_host=config.max_connections_per_ip,
-            max_by_host=_by_address(config),
-        ),
+        gate=ConnectionGate(connection_limits(config)),
         offload=offload,
         supervisor=supervisor,
         receive_budget_bytes=budget if budget > 0 else DEFAULT_RECEIVE_BYTES,
     )
-
-
-def _by_address(config: BrokerConfig) -> dict[str, int]:
-    """`max.connections.per.ip.overrides` with names looked up once, as in Kafka.
-
-    Raises:
-        ConfigError: a name is not known.
-    """
-    by_address: dict[str, int] = {}
-    for host, limit in config.max_connections_per_ip_overrides.items():
-        try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise ConfigError(
-                "max.connections.per.ip.overrides", host, f"a host that can be found ({error})"
-            ) from error
-        by_address |= {str(entry[4][0]): limit for entry in found}
-    return by_address
 
 
 def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:

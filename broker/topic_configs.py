@@ -13,6 +13,7 @@ from barnabas.storage.log_config import LogConfig, TimestampType
 from broker.config import BrokerConfig, flush_ms, retention_ms, roll_jitter_ms, roll_ms
 from broker.config_keys import TOPIC_KEYS
 from broker.config_keys.key import ConfigError, ConfigValue, full_protocol_version
+from broker.dynamic_config import DynamicConfig
 from replication.settings import TopicSettings
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
@@ -132,6 +133,7 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         message_timestamp_difference_max_ms=_number(values, "message.timestamp.difference.max.ms"),
         delete="delete" in policy,
         compact="compact" in policy,
+        message_downconversion_enable=values["message.downconversion.enable"] is True,
         record_validation=config.record_validation,
     )
 
@@ -151,8 +153,8 @@ def _number(values: Mapping[str, ConfigValue], name: str) -> int:
 class TopicConfigs:
     """Reads what topics set for themselves, from ZooKeeper."""
 
-    def __init__(self, config: BrokerConfig, zk: ZooKeeper) -> None:
-        self._config = config
+    def __init__(self, dynamic_config: DynamicConfig, zk: ZooKeeper) -> None:
+        self._dynamic_config = dynamic_config
         self._zk = zk
 
     async def overrides(self, topic: str) -> dict[str, str]:
@@ -172,7 +174,7 @@ class TopicConfigs:
         except InvalidPayload as error:
             log.warning("topic %s: its configuration cannot be read, the broker's stands: %s", topic, error)
             overrides = {}
-        settings, left_out = resolve_topic(self._config, overrides)
+        settings, left_out = resolve_topic(self._dynamic_config.current, overrides)
         for reason in left_out:
             log.warning("topic %s: the broker's setting stands: %s", topic, reason)
         return settings

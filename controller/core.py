@@ -35,6 +35,7 @@ from controller.events import (
     TimerFired,
     TopicNamesRead,
     TopicZnodeRead,
+    UncleanElectionsAllowed,
 )
 from controller.inquiries import on_asked
 from controller.office import BATCH_PARTITIONS, LeaveOffice, Office, Procedure, Settings
@@ -59,6 +60,10 @@ class Core:
     @property
     def state(self) -> ClusterState:
         return self._office.state
+
+    def change_settings(self, settings: Settings) -> None:
+        """Decide by these from now on."""
+        self._office.settings = settings
 
     @property
     def is_busy(self) -> bool:
@@ -121,6 +126,8 @@ class Core:
                 return notifications.on_isr_changes(office, event)
             case ConfigChangesRead():
                 return notifications.on_config_changes(office, event)
+            case UncleanElectionsAllowed():
+                return notifications.on_unclean_allowed(office)
             case Asked():
                 return on_asked(office, event)
             case _:

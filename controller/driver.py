@@ -125,6 +125,12 @@ class Driver:
         """What the core answers. Raises NotController when the term ends before."""
         return await self._inbox.ask(question)
 
+    def change_settings(self, settings: Settings, *, allows_unclean: bool) -> None:
+        """Decide by these from now on; partitions may get a leader that they could not have before."""
+        self._core.change_settings(settings)
+        if allows_unclean:
+            self._inbox.on_unclean_allowed()
+
     def on_event(self, event: ZooKeeperEvent) -> None:
         """Mark what an event of ZooKeeper is about."""
         self._inbox.on_event(event)
@@ -312,6 +318,13 @@ class Controller:
         if self._driver is None:
             raise NotController(self._broker_id)
         return cast("AnswerT", await self._driver.ask(cast("Inquiry[object]", question)))
+
+    def change_settings(self, settings: Settings) -> None:
+        """Decide by these from now on, in office or when it comes to that."""
+        before, self._settings = self._settings, settings
+        if self._driver is not None:
+            allowed = settings.unclean_leader_election_enable and not before.unclean_leader_election_enable
+            self._driver.change_settings(settings, allows_unclean=allowed)
 
     async def alter_partition(self, request: AlterPartition) -> AlterPartitionResult:
         """Another broker, or this one, asks as the leader of partitions."""

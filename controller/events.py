@@ -143,6 +143,11 @@ class ConfigChangesRead:
 
 
 @dataclass(frozen=True, slots=True)
+class UncleanElectionsAllowed:
+    """The broker's configuration allows from now on what it did not before."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     """The time of a `SetTimer` is over."""
 
@@ -178,6 +183,7 @@ Stimulus = (
     | LogDirectoryEventsRead
     | IsrChangesRead
     | ConfigChangesRead
+    | UncleanElectionsAllowed
     | TimerFired
     | CommandAnswered
     | Asked

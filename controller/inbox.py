@@ -14,7 +14,7 @@ from typing import Final
 from barnabas.protocol.ids import BrokerId
 from controller.actions import Answer, SetTimer, Timer
 from controller.commands import Command, CommandResult, Inquiry
-from controller.events import Asked, CommandAnswered, Stimulus, TimerFired
+from controller.events import Asked, CommandAnswered, Stimulus, TimerFired, UncleanElectionsAllowed
 from zk_schema import paths
 from zk_schema.port import ChildrenChanged, DataChanged, Disconnected, Expired, Resync, ZooKeeperEvent
 
@@ -68,7 +68,7 @@ class Inbox:
     def __init__(self, controller_id: BrokerId) -> None:
         self._controller_id = controller_id
         self._marks: dict[Mark, None] = {Mark(About.EVERYTHING): None}
-        self._answers: deque[CommandAnswered] = deque()
+        self._answers: deque[CommandAnswered | UncleanElectionsAllowed] = deque()
         self._asked: deque[Asked] = deque()
         self._open_questions: dict[int, asyncio.Future[object]] = {}
         self._tokens = itertools.count(1)
@@ -121,6 +121,11 @@ class Inbox:
     def on_answer(self, broker: BrokerId, command: Command, result: CommandResult) -> None:
         """A broker answered a command."""
         self._answers.append(CommandAnswered(broker, command.broker_epoch, command, result))
+        self._wake.set()
+
+    def on_unclean_allowed(self) -> None:
+        """The broker's configuration allows unclean elections now."""
+        self._answers.append(UncleanElectionsAllowed())
         self._wake.set()
 
     async def ask(self, question: Inquiry[object]) -> object:

@@ -3,14 +3,15 @@
 - /log_dir_event_notification: a broker lost a log directory. It is told of all its replicas once more; those that it
   answers with KAFKA_STORAGE_ERROR are offline from then on.
 - /isr_change_notification: a leader of an older Kafka wrote a state znode itself. It is read, and everybody hears.
-- /config/changes: a topic that allows unclean elections now may get a leader.
+- /config/changes: a topic that allows unclean elections now may get a leader. That brokers allow it the broker that
+  this controller is part of finds itself.
 
 The first two are removed when they were attended to: a controller that ends before leaves them to the next one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from barnabas.protocol.ids import NO_LEADER, TopicPartition
+from barnabas.protocol.ids import NO_LEADER
 from controller.actions import Action, ReadState, Report
 from controller.events import ConfigChangesRead, IsrChangesRead, LogDirectoryEventsRead
 from controller.office import Office, Procedure, batches
@@ -51,15 +52,24 @@ def on_isr_changes(office: Office, read: IsrChangesRead) -> Procedure[None]:
 
 def on_config_changes(office: Office, read: ConfigChangesRead) -> Procedure[None]:
     """Look again at partitions without a leader of these topics."""
-    leaderless: list[TopicPartition] = []
-    for name in read.topics:
-        if name not in office.state.topics:
-            continue
-        for at, partition in office.state.partitions_of(name):
-            if partition.leadership is not None and partition.leadership.leader == NO_LEADER:
-                leaderless.append(at)
+    names = [name for name in read.topics if name in office.state.topics]
+    yield from _look_for_leaders(office, names, reason="its configuration changed")
+
+
+def on_unclean_allowed(office: Office) -> Procedure[None]:
+    """Look again at all partitions without a leader; a topic may still forbid it."""
+    yield from _look_for_leaders(office, office.state.topics, reason="unclean elections are allowed now")
+
+
+def _look_for_leaders(office: Office, topics: Iterable[str], *, reason: str) -> Procedure[None]:
+    leaderless = [
+        at
+        for name in topics
+        for at, partition in office.state.partitions_of(name)
+        if partition.leadership is not None and partition.leadership.leader == NO_LEADER
+    ]
     if leaderless:
-        yield from settle(office, leaderless, tell=(), reason="its configuration changed")
+        yield from settle(office, leaderless, tell=(), reason=reason)
 
 
 def _remove(office: Office, paths: Sequence[str]) -> Procedure[None]:

@@ -49,6 +49,7 @@ class Office:
 
     state: ClusterState
     settings: Settings
+    """Others take their place when the broker's configuration changes."""
     outbox: Outbox
     changes: int = 0
     """Leaderships written during the present event."""

@@ -1,6 +1,8 @@
 """The fetchers of a broker: one for each leader it follows and each of num.replica.fetchers, made when first needed."""
 
 import asyncio
+import dataclasses
+from collections.abc import Iterable
 
 from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
 from replication.fetcher import Fetcher
@@ -50,6 +52,14 @@ class Fetchers:
         fetcher = self._fetcher_of.pop(topic_partition, None)
         if fetcher is not None:
             fetcher.unfollow(topic_partition)
+
+    def change_count(self, fetchers_per_leader: int, replicas: Iterable[Replica]) -> None:
+        """Let so many fetchers share what a leader has; `replicas` are all that are here."""
+        self._settings = dataclasses.replace(self._settings, fetchers_per_leader=fetchers_per_leader)
+        for replica in replicas:
+            if replica.topic_partition in self._fetcher_of:
+                self.follow(replica)
+        self.stop_idle()
 
     def stop_idle(self) -> None:
         """End the fetchers that have nothing left to fetch."""

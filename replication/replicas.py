@@ -6,6 +6,7 @@ it follows a leader: fetching ends before its role changes or it is stopped, and
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -53,6 +54,8 @@ class Fetching(Protocol):
     def follow(self, replica: Replica) -> None: ...
 
     def unfollow(self, topic_partition: TopicPartition) -> None: ...
+
+    def change_count(self, fetchers_per_leader: int, replicas: Iterable[Replica]) -> None: ...
 
     def stop_idle(self) -> None: ...
 
@@ -135,6 +138,10 @@ class Replicas:
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
         self._fetchers.stop_idle()
+
+    def change_fetchers(self, fetchers_per_leader: int) -> None:
+        """Let so many fetchers fetch from each leader from now on."""
+        self._fetchers.change_count(fetchers_per_leader, self.partitions())
 
     def configure(self, topic: str, settings: TopicSettings) -> int:
         """The settings of a topic are others from now on; how many replicas here that is for."""

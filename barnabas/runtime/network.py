@@ -4,7 +4,7 @@ A connection hands whole frames to its `FrameSink` and sends parts: bytes, or a 
 cache to the socket without passing through Python. The machine's side is `socket_network`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -90,15 +90,22 @@ class TrafficCount:
     slices_read_ahead: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections are taken: in all, of each address, and of certain addresses in place of that."""
+
+    max_total: int
+    max_per_host: int
+    max_by_host: Mapping[str, int]
+
+
 class ConnectionGate:
     """Bounds the number of connections: in all, and by the peer's address."""
 
-    __slots__ = ("_by_host", "_by_host_limits", "_max_per_host", "_on_room", "max_total", "refused", "total")
+    __slots__ = ("_by_host", "_limits", "_on_room", "refused", "total")
 
-    def __init__(self, *, max_total: int, max_per_host: int, max_by_host: dict[str, int]) -> None:
-        self.max_total = max_total
-        self._max_per_host = max_per_host
-        self._by_host_limits = max_by_host
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
         self._by_host: dict[str, int] = {}
         self.total = 0
         self.refused = 0
@@ -106,16 +113,16 @@ class ConnectionGate:
 
     @property
     def has_room(self) -> bool:
-        return self.total < self.max_total
+        return self.total < self._limits.max_total
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call once when a connection ended."""
+        """Call once when there may be room."""
         self._on_room.append(call)
 
     def admit(self, host: str) -> bool:
         """Count a connection from `host`, or say that this address has its share already."""
         count = self._by_host.get(host, 0)
-        if count >= self._by_host_limits.get(host, self._max_per_host):
+        if count >= self._limits.max_by_host.get(host, self._limits.max_per_host):
             self.refused += 1
             return False
         self._by_host[host] = count + 1
@@ -129,6 +136,14 @@ class ConnectionGate:
         else:
             del self._by_host[host]
         self.total -= 1
+        self._tell_of_room()
+
+    def change(self, limits: ConnectionLimits) -> None:
+        """Bound by these from now on; connections that there are stay."""
+        self._limits = limits
+        self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
         calls, self._on_room = self._on_room, []
         for call in calls:
             call()
@@ -154,6 +169,10 @@ class Network(Protocol):
 
     @property
     def traffic(self) -> TrafficCount: ...
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Take so many connections from now on; those that there are stay."""
+        ...
 
     async def listen(self, host: str, port: int) -> Listener:
         """Bind an address; an empty host is every interface, port 0 any port.

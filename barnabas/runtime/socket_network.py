@@ -17,6 +17,7 @@ from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.runtime.network import (
     Connection,
     ConnectionGate,
+    ConnectionLimits,
     ConnectionOptions,
     FrameSink,
     PeerOptions,
@@ -102,6 +103,9 @@ class SocketNetwork:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        self._gate.change(limits)
 
     async def listen(self, host: str, port: int) -> SocketListener:
         loop = asyncio.get_running_loop()

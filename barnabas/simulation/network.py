@@ -14,6 +14,7 @@ from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import (
     SLICE_WEIGHT_BYTES,
     Connection,
+    ConnectionLimits,
     FrameSink,
     Part,
     PeerOptions,
@@ -192,6 +193,9 @@ class SimulatedNetwork:
         self._wires = wires
         self._connections: dict[SimulatedConnection, None] = {}
         self._listening: dict[int, None] = {}
+
+    def limit(self, limits: ConnectionLimits) -> None:  # noqa: ARG002
+        """Nobody is refused in this world."""
 
     async def listen(self, host: str, port: int) -> SimulatedListener:  # noqa: ARG002 - a machine has one address
         if port == 0:

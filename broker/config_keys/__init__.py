@@ -12,7 +12,7 @@ from broker.config_keys.key import ConfigKey
 from broker.config_keys.log import CLEANER_KEYS, LOG_KEYS
 from broker.config_keys.network import GENERAL_KEYS, SOCKET_KEYS, ZOOKEEPER_KEYS
 from broker.config_keys.own import OWN_KEYS
-from broker.config_keys.replication import CONTROLLED_SHUTDOWN_KEYS, REPLICATION_KEYS
+from broker.config_keys.replication import CONTROLLED_SHUTDOWN_KEYS, REPLICATION_KEYS, THROTTLE_KEYS
 from broker.config_keys.security import PASSWORD_ENCODER_KEYS, SASL_KEYS, TLS_KEYS, TOKEN_KEYS
 from broker.config_keys.service import FETCH_KEYS, METRICS_KEYS, QUOTA_KEYS
 from broker.config_keys.topic import TOPIC_CONFIG_KEYS, TopicKey
@@ -41,6 +41,7 @@ _BROKER_GROUPS: Final[tuple[tuple[ConfigKey, ...], ...]] = (
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = MappingProxyType(
     {key.name: key for group in _BROKER_GROUPS for key in group}
 )
+DYNAMIC_ONLY_KEYS: Final[Mapping[str, ConfigKey]] = MappingProxyType({key.name: key for key in THROTTLE_KEYS})
 TOPIC_KEYS: Final[Mapping[str, TopicKey]] = MappingProxyType({key.name: key for key in TOPIC_CONFIG_KEYS})
 
 OTHER_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

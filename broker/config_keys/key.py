@@ -164,7 +164,10 @@ RECORD_BATCH_VERSION: Final = Check("0.11.0 or later in this version of Barnabas
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is a parsed value; `dynamic` tells whether Kafka 2.7 can change it while a broker runs."""
+    """One key. `default` is a parsed value; `dynamic` tells whether Kafka 2.7 can change it while a broker runs.
+
+    A dynamic key that acts does so at once when it is changed, unless it takes a `restart` in this version.
+    """
 
     name: str
     type: ConfigType
@@ -175,6 +178,12 @@ class ConfigKey:
     acts: bool = False
     served: Check | None = None
     dynamic: bool = False
+    restart: bool = False
+
+    @property
+    def is_changeable(self) -> bool:
+        """Whether this version takes a new value while the broker runs."""
+        return self.dynamic and self.acts and not self.restart
 
     @property
     def is_sensitive(self) -> bool:

@@ -221,6 +221,7 @@ LOG_KEYS: Final = (
         at_least(1),
         acts=True,
         dynamic=True,
+        restart=True,
     ),
     ConfigKey(
         "auto.create.topics.enable",
@@ -294,7 +295,6 @@ LOG_KEYS: Final = (
         LOW,
         "Whether records are turned into older formats for older consumers.",
         acts=True,
-        served=only(False),
         dynamic=True,
     ),
 )

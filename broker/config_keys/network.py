@@ -179,6 +179,7 @@ SOCKET_KEYS: Final = (
         "Where to listen: NAME://host:port, separated by commas. No host means every interface.",
         acts=True,
         dynamic=True,
+        restart=True,
     ),
     ConfigKey(
         "advertised.host.name",
@@ -204,6 +205,7 @@ SOCKET_KEYS: Final = (
         "Where clients should connect, if that is not what `listeners` says.",
         acts=True,
         dynamic=True,
+        restart=True,
     ),
     ConfigKey(
         "listener.security.protocol.map",
@@ -213,6 +215,7 @@ SOCKET_KEYS: Final = (
         "Which security protocol each listener name speaks: NAME:PROTOCOL, separated by commas.",
         acts=True,
         dynamic=True,
+        restart=True,
     ),
     ConfigKey("control.plane.listener.name", STRING, None, HIGH, "Listener kept for the controller's requests."),
     ConfigKey(

@@ -7,6 +7,7 @@ from broker.config_keys.key import (
     HIGH,
     INT,
     LONG,
+    LONG_MAX,
     MEDIUM,
     PROTOCOL_VERSION,
     STRING,
@@ -197,3 +198,41 @@ CONTROLLED_SHUTDOWN_KEYS: Final = (
         acts=True,
     ),
 )
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+THROTTLE_KEYS: Final = (
+    ConfigKey(
+        LEADER_RATE,
+        LONG,
+        LONG_MAX,
+        MEDIUM,
+        "Bytes a second that this broker sends of throttled replicas to followers that lag.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
+    ),
+    ConfigKey(
+        FOLLOWER_RATE,
+        LONG,
+        LONG_MAX,
+        MEDIUM,
+        "Bytes a second that this broker fetches for throttled replicas that lag.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
+    ),
+    ConfigKey(
+        MOVE_RATE,
+        LONG,
+        LONG_MAX,
+        MEDIUM,
+        "Bytes a second that moves of replicas between this broker's directories copy.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
+    ),
+)
+"""These are set in ZooKeeper only; in a broker's file they are no keys."""

@@ -179,7 +179,7 @@ async def _overrides(context: RequestContext, topic: str) -> dict[str, str]:
     if not context.broker.metadata.has_topic(topic):
         raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     try:
-        return await TopicConfigs(context.broker.config, context.broker.zk).overrides(topic)
+        return await TopicConfigs(context.broker.dynamic_config, context.broker.zk).overrides(topic)
     except (ZooKeeperError, InvalidPayload) as error:
         log.warning("topic %s: its configuration cannot be read: %s", topic, error)
         raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The topic's configuration cannot be read.") from error

@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from barnabas.runtime.disk import FileSlice
-from barnabas.runtime.network import Connection, ConnectionGate, ConnectionOptions, Listener, Network, PeerOptions
+from barnabas.runtime.network import (
+    Connection,
+    ConnectionGate,
+    ConnectionLimits,
+    ConnectionOptions,
+    Listener,
+    Network,
+    PeerOptions,
+)
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
@@ -96,7 +104,7 @@ def on_sockets(story: Story) -> None:
         networks = [
             SocketNetwork(
                 options=ConnectionOptions(max_frame_bytes=MAX_FRAME_BYTES, idle_ms=60_000),
-                gate=ConnectionGate(max_total=100, max_per_host=100, max_by_host={}),
+                gate=ConnectionGate(ConnectionLimits(100, 100, {})),
                 offload=offload,
                 supervisor=supervisor,
                 receive_budget_bytes=1 << 24,

@@ -18,6 +18,7 @@ from barnabas.storage.creation import create_log
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from broker.config import BrokerConfig, resolve_broker_config
+from broker.dynamic_config import DynamicConfig
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
@@ -98,6 +99,7 @@ class SmallBroker:
             broker_id=ME,
             cluster_id="cluster",
             config=make_config(given),
+            dynamic_config=DynamicConfig(make_config(given)),
             clock=self.clock,
             random=random.Random(7),
             zk=self.zk,

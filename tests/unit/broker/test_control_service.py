@@ -9,6 +9,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from broker.config_changes import ConfigChanges
 from broker.control_service import ControlService
+from broker.dynamic_config import DynamicConfig
 from broker.topic_configs import TopicConfigs
 from controller.commands import (
     Command,
@@ -56,7 +57,7 @@ class Ordered:
             metrics=self.broker.metrics,
             replicas=self.broker.services.replicas,
             log_directories=self.broker.services.log_directories,
-            topic_configs=TopicConfigs(make_config(), self.zk),
+            topic_configs=TopicConfigs(DynamicConfig(make_config()), self.zk),
             broker_epoch=lambda: self.epoch,
             clock=BusyClock(),
         )
@@ -326,7 +327,7 @@ async def test_settings_that_change_while_replicas_are_made_reach_all_of_them() 
     ordered = await Ordered().open()
     await ordered.set_config("t", min_insync_replicas="1")
     replicas = ordered.broker.services.replicas
-    changes = ConfigChanges(ME, ordered.zk, TopicConfigs(make_config(), ordered.zk), replicas)
+    changes = ConfigChanges(ME, ordered.zk, DynamicConfig(make_config()), replicas)
     order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(100))))
     while not replicas.partitions():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)

@@ -34,7 +34,7 @@ async def test_what_is_not_set_is_kafkas_but_for_the_kernels_buffers(supervisor:
     assert (options.max_frame_bytes, options.idle_ms) == (104857600, 600_000)
     assert (options.send_buffer_bytes, options.receive_buffer_bytes) == (None, None)
     assert opened.budget.limit_bytes == DEFAULT_RECEIVE_BYTES
-    assert opened._gate.max_total == 2**31 - 1
+    assert opened._gate._limits.max_total == 2**31 - 1
 
 
 @pytest.mark.parametrize(("text", "expected"), [("102400", 102400), ("5000", 5000), ("-1", None)])

@@ -7,9 +7,11 @@ import pytest
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.storage.log_config import LogConfig
-from broker.config_changes import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE, ConfigChanges
+from broker.config_changes import ConfigChanges
+from broker.config_effects import let_replicas_follow
+from broker.config_keys.replication import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
+from broker.dynamic_config import DynamicConfig
 from broker.fetching import replication_quotas
-from broker.topic_configs import TopicConfigs
 from replication.quota import ReplicationQuotas
 from replication.replicas import ReplicaAssignment
 from replication.settings import TopicSettings
@@ -86,7 +88,9 @@ class Changing:
             at = TopicPartition("t", number)
             assignment = ReplicaAssignment(at, ME, EPOCH, (ME,), (ME,), 0, True, TopicSettings(LogConfig()))
             await self.world.replicas.assign(assignment)
-        changes = ConfigChanges(ME, self.zk, TopicConfigs(self.config, self.zk), self.world.replicas)
+        dynamic_config = DynamicConfig(self.config)
+        let_replicas_follow(dynamic_config, self.world.replicas)
+        changes = ConfigChanges(ME, self.zk, dynamic_config, self.world.replicas)
         self.task = asyncio.create_task(changes.run())
         await self.settle()
         return self
@@ -146,7 +150,7 @@ async def test_bounds_come_from_the_brokers_settings_and_from_those_of_all(chang
     await changing.set_broker(leader_replication_throttled_rate="1000")
     assert changing.bounds() == (1000, 8, None)
     await changing.set_broker(leader_replication_throttled_rate="fast")
-    assert changing.bounds() == (None, 8, None)
+    assert changing.bounds() == (7, 8, None)
 
 
 async def test_the_settings_of_another_broker_change_nothing(changing: Changing) -> None:

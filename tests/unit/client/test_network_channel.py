@@ -11,7 +11,7 @@ from barnabas.client.network_channel import connector_over
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import metadata
 from barnabas.protocol.messages.metadata import MetadataRequest
-from barnabas.runtime.network import ConnectionGate, ConnectionOptions, PeerOptions
+from barnabas.runtime.network import ConnectionGate, ConnectionLimits, ConnectionOptions, PeerOptions
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
@@ -30,7 +30,7 @@ async def network() -> AsyncIterator[SocketNetwork]:
     supervisor = Supervisor(lambda what, error: pytest.fail(f"{what}: {error!r}"))
     network = SocketNetwork(
         options=ConnectionOptions(max_frame_bytes=1024, idle_ms=60_000),
-        gate=ConnectionGate(max_total=10, max_per_host=10, max_by_host={}),
+        gate=ConnectionGate(ConnectionLimits(10, 10, {})),
         offload=offload,
         supervisor=supervisor,
         receive_budget_bytes=1,

@@ -63,6 +63,9 @@ class NoFetching:
     def figures(self) -> FetchFigures:
         return FetchFigures(max_lag=7, received_bytes=8, stopped_partitions=9)
 
+    def change_count(self, fetchers_per_leader: int, replicas: object) -> None:
+        raise AssertionError(f"{fetchers_per_leader} fetchers for {replicas}: nobody fetches here")
+
     def stop_idle(self) -> None:
         self.calls.append("stop idle")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.runtime.disk import FileSlice, SystemDisk
-from barnabas.runtime.network import Connection, ConnectionGate, ConnectionOptions
+from barnabas.runtime.network import Connection, ConnectionGate, ConnectionLimits, ConnectionOptions
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.socket_network import SocketListener, SocketNetwork
 from barnabas.runtime.tasks import Supervisor
@@ -84,7 +84,7 @@ async def open_side() -> AsyncIterator[Callable[..., object]]:
     ) -> Side:
         network = SocketNetwork(
             options=ConnectionOptions(max_frame_bytes=frame, idle_ms=idle_ms),
-            gate=ConnectionGate(max_total=total, max_per_host=per_host, max_by_host={}),
+            gate=ConnectionGate(ConnectionLimits(total, per_host, {})),
             offload=offload,
             supervisor=supervisor,
             receive_budget_bytes=budget,

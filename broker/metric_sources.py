@@ -19,7 +19,7 @@ def traffic_families(traffic: TrafficCount) -> Iterator[Metric]:
 
 
 def log_families(services: Services) -> Iterator[Metric]:
-    """The logs, the controller's office and the fetch sessions of this broker."""
+    """The logs and the fetch sessions of this broker."""
     partitions = services.replicas.partitions()
     leaders = sum(partition.is_leader for partition in partitions)
     yield gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker", len(partitions))
@@ -28,11 +28,6 @@ def log_families(services: Services) -> Iterator[Metric]:
         "kafka_server_replicamanager_offlinereplicacount",
         "Replicas whose directory failed",
         sum(partition.is_offline for partition in partitions),
-    )
-    yield gauge(
-        "kafka_controller_kafkacontroller_activecontrollercount",
-        "1 on the controller, else 0",
-        int(services.controller.is_active),
     )
     yield gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(services.fetch_sessions)

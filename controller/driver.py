@@ -62,6 +62,7 @@ from controller.events import (
 from controller.inbox import About, Inbox, Mark, NotController
 from controller.office import Settings
 from controller.state import Term, TopicRead
+from controller.tally import Tally, tally
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import OutcomeUnknown, SessionLost, WriteRefused, ZooKeeperError
@@ -130,6 +131,9 @@ class Driver:
         self._core.change_settings(settings)
         if allows_unclean:
             self._inbox.on_unclean_allowed()
+
+    def tally(self) -> Tally:
+        return tally(self._core.state)
 
     def on_event(self, event: ZooKeeperEvent) -> None:
         """Mark what an event of ZooKeeper is about."""
@@ -308,6 +312,10 @@ class Controller:
     def active_controller_id(self) -> BrokerId:
         """Who holds the office as far as this broker knows, -1 while it knows of nobody."""
         return self._active_controller_id
+
+    def tally(self) -> Tally:
+        """What the controller counts of the cluster; all 0 out of office."""
+        return self._driver.tally() if self._driver is not None and self.is_active else Tally()
 
     async def ask(self, question: Inquiry[AnswerT]) -> AnswerT:
         """The answer of the controller, if this broker is in office.

@@ -249,7 +249,9 @@ def _is_complete(office: Office, at: TopicPartition) -> bool:
 def _confined(office: Office, at: TopicPartition, partition: Partition, replicas: Replicas) -> Leadership | None:
     if partition.leadership is None or not set(partition.leadership.isr) & set(replicas):
         return None
-    live, epoch = office.state.live_replicas(at, partition), office.state.term.epoch
+    # Of a set that died as a whole nobody is in sync until the rule for that has chosen (`last_replica`).
+    live = [broker for broker in office.state.live_replicas(at, partition) if broker not in partition.stale]
+    epoch = office.state.term.epoch
     staying = [broker for broker in live if office.state.is_replica_eligible(at, broker)]
     confined = confine(partition.leadership, replicas, staying, epoch)
     # A broker that is about to stop leads only where nobody else can.

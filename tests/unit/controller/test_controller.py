@@ -52,6 +52,7 @@ async def test_a_new_topic_is_led_and_everybody_knows(cluster: Cluster) -> None:
     state = cluster.state("t", 1)
     assert state is not None
     assert (state.leader_epoch, state.controller_epoch, state.isr) == (0, 1, (3, 1, 2))
+    assert (cluster.controllers[1].tally().partitions, cluster.controllers[1].tally().offline_partitions) == (2, 0)
     assert cluster.brokers[1].logs == {TopicPartition("t", 1)}
     assert cluster.brokers[2].logs == {TopicPartition("t", 0), TopicPartition("t", 1)}
     (first,) = [command for command in cluster.brokers[3].heard if isinstance(command, LeaderAndIsr)]

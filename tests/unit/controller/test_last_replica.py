@@ -10,6 +10,7 @@ from controller.commands import LogEnd, ReportLogEnds
 from controller.office import Settings
 from controller.questions import ElectionKind, ElectLeaders
 from tests.unit.controller.cluster import Cluster, FakeBroker, until
+from tests.unit.controller.replication import reassign
 from zk_schema import paths
 from zk_schema.ops import Create, Set
 from zk_schema.payloads import ConfigChange, EntityConfig
@@ -80,6 +81,15 @@ async def test_a_last_replica_whose_machine_went_down_waits_for_the_others_and_t
     await cluster.until_led("t", by=3)
     assert cluster.in_sync("t") == [3]
     assert [type(command) for command in second.heard].count(ReportLogEnds) == 1
+
+
+@pytest.mark.parametrize("target", [[3, 2, 4], [2, 1], [2]])
+async def test_a_move_does_not_elect_who_may_have_lost_records(cluster: Cluster, target: list[int]) -> None:
+    await back(cluster, 2, 0, 5)
+    await rest(cluster)
+    await reassign(cluster, "t", {0: target})
+    await rest(cluster)
+    assert cluster.leader("t") == -1
 
 
 async def test_a_later_epoch_beats_a_longer_log(cluster: Cluster) -> None:

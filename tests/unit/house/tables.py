@@ -72,6 +72,7 @@ PURE: Final = (
     "controller/replica_moves.py",
     "controller/shutdown.py",
     "controller/state.py",
+    "controller/tally.py",
     "controller/topic_znodes.py",
     "controller/topics.py",
     "replication/fetch_session.py",

@@ -57,9 +57,11 @@ def would_lose_records(leadership: Leadership | None, wanted: Assignment) -> boo
 
 
 def is_complete(assignment: Assignment, leadership: Leadership | None, live: Collection[BrokerId]) -> bool:
-    """Whether all of the target are in sync and live."""
-    return leadership is not None and all(
-        broker in leadership.isr and broker in live for broker in target_of(assignment)
+    """Whether all of the target are in sync and live, and one leads: else the logs of those that go may be wanted."""
+    return (
+        leadership is not None
+        and leadership.leader != NO_LEADER
+        and all(broker in leadership.isr and broker in live for broker in target_of(assignment))
     )
 
 

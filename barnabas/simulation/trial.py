@@ -17,6 +17,7 @@ from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation import script
+from barnabas.simulation.comparison import differences
 from barnabas.simulation.convergence import leaderless, why_not_converged
 from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
@@ -192,6 +193,8 @@ class Trial:
             world.violate(f"the final reads failed: {error!r}")
         world.invariants.look()
         world.invariants.compare_logs()
+        for difference in differences(world):
+            world.violate(difference)
 
     async def _watch(self) -> None:
         """Look at the invariants all the time."""

@@ -7,6 +7,9 @@ selector is configured (KIP-392).
 
 The first partition that has records may exceed the limits by one batch (from version 3 on), later ones get what is
 left. A slice that is read but not sent must be released.
+
+Versions 0 to 3 may need what is read to be converted, and get less at a time (`broker.down_conversion`); of versions
+without a limit of their own for the answer the partition that is read first is drawn, so that none waits for ever.
 """
 
 import logging
@@ -19,8 +22,10 @@ from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log, LogOffline
+from barnabas.storage.log_config import LogConfig
 from barnabas.storage.read import LogRead, OffsetOutOfRange
 from barnabas.storage.scan import CorruptSegment
+from broker.down_conversion import ANSWER_BYTES, BATCHES_SINCE, PARTITION_BYTES, limit_of
 from broker.fetch_sessions import FetchSession, WantedPartition
 from broker.partition_access import find_partition
 from broker.replica_selector import choose_replica
@@ -30,7 +35,6 @@ from replication.partition import Partition, PartitionRefused
 READ_COMMITTED: Final = 1
 _DEBUGGING_CONSUMER: Final = -2
 _WHOLE_BATCH_SINCE: Final = 3
-_MAGIC_2_SINCE: Final = 4
 _STORAGE_ERROR_SINCE: Final = 6
 _ANY_REPLICA_SINCE: Final = 11
 NO_REPLICA: Final = BrokerId(-1)
@@ -43,6 +47,8 @@ class PartitionRead:
 
     __slots__ = (
         "aborted",
+        "config",
+        "converted",
         "diverging",
         "error",
         "has_more",
@@ -69,10 +75,16 @@ class PartitionRead:
         self.is_throttled = False
         """Whether what is sent of it to a follower counts against the quota of the leader."""
         self.records: FileSlice | None = None
+        self.config: LogConfig | None = None
+        """The log's, where the records may have to be converted."""
+        self.converted: bytes | None = None
+        """What is sent in place of `records`."""
 
     @property
     def size_bytes(self) -> int:
-        return 0 if self.records is None else self.records.size
+        if self.records is not None:
+            return self.records.size
+        return 0 if self.converted is None else len(self.converted)
 
     @property
     def is_unknown(self) -> bool:
@@ -128,6 +140,8 @@ class FetchReader:
 
     def read(self, wanted: Iterable[WantedPartition], session: FetchSession | None) -> list[PartitionRead]:
         """Read all of them, in order, within the limits."""
+        if self._version < BATCHES_SINCE:
+            return self._read_old(list(wanted))
         left = self._max_bytes
         at_least_one = self._version >= _WHOLE_BATCH_SINCE
         reads: list[PartitionRead] = []
@@ -145,6 +159,30 @@ class FetchReader:
         except BaseException:
             release(reads)
             raise
+        return self._in_order(reads)
+
+    def _read_old(self, wanted: list[WantedPartition]) -> list[PartitionRead]:
+        """The same for versions 0 to 3, with bounds on what will be converted."""
+        has_limit = self._version >= _WHOLE_BATCH_SINCE
+        first = 0
+        if not has_limit and len(wanted) * PARTITION_BYTES > ANSWER_BYTES:
+            first = self._broker.random.randrange(len(wanted))
+        total = 0
+        reads: list[PartitionRead] = []
+        try:
+            for partition in wanted[first:] + wanted[:first]:
+                left = max(0, self._max_bytes - total)
+                # Consumers without a limit of the answer would take a piece of a batch for one that is too large.
+                allowed = (min(left, ANSWER_BYTES - total) if has_limit else left) if total < ANSWER_BYTES else 0
+                max_bytes = min(partition.max_bytes, allowed)
+                reads.append(self._read_one(partition, None, max_bytes, at_least_one=has_limit and not total))
+                total += reads[-1].size_bytes
+        except BaseException:
+            release(reads)
+            raise
+        return self._in_order(reads[len(wanted) - first :] + reads[: len(wanted) - first])
+
+    def _in_order(self, reads: list[PartitionRead]) -> list[PartitionRead]:
         # A request that waits says nothing new of its follower when it is looked at again.
         self._is_arrival = False
         # Kafka finds partitions that it does not know before it reads, and tells them last.
@@ -206,6 +244,9 @@ class FetchReader:
         else:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
         may_read = is_assigned and not self._is_held(partition)
+        if self._version < BATCHES_SINCE:
+            read.config = replica.config
+            max_bytes = limit_of(replica.config, max_bytes)
         read.is_throttled = self._follower is not None and partition.throttled_as_leader
         result = replica.read(
             wanted.fetch_offset,
@@ -219,10 +260,6 @@ class FetchReader:
             # These clients make progress by the limits of later requests; a piece of a batch is of no use to them.
             read.records.release()
             read.records = None
-        if self._version < _MAGIC_2_SINCE and read.records is not None:
-            # Kafka answers the same where `message.downconversion.enable` is off.
-            read.records.release()
-            return PartitionRead(wanted, ErrorCode.UNSUPPORTED_VERSION)
         if self._committed_only:
             try:
                 read.aborted = _aborted_in(replica, result) if read.records is not None else []

@@ -185,8 +185,10 @@ class TopicTraffic:
         "bytes_out",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "fetch_message_conversions",
         "fetch_requests",
         "messages_in",
+        "produce_message_conversions",
         "produce_requests",
     )
 
@@ -198,6 +200,8 @@ class TopicTraffic:
         self.fetch_requests = 0
         self.failed_produce_requests = 0
         self.failed_fetch_requests = 0
+        self.produce_message_conversions = 0
+        self.fetch_message_conversions = 0
 
 
 _TRAFFIC_NAMES: Final = {
@@ -208,6 +212,8 @@ _TRAFFIC_NAMES: Final = {
     "fetch_requests": "totalfetchrequests",
     "failed_produce_requests": "failedproducerequests",
     "failed_fetch_requests": "failedfetchrequests",
+    "produce_message_conversions": "producemessageconversions",
+    "fetch_message_conversions": "fetchmessageconversions",
 }
 
 _REQUEST_NAMES: Final = {key: "".join(word.capitalize() for word in key.name.split("_")) for key in ApiKey}

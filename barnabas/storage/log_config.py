@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from barnabas.protocol.batch import CURRENT_MAGIC, Codec
+
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 _OFFSET_ENTRY_BYTES: Final = 8
@@ -52,6 +54,12 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = MAX_INT64
     delete_retention_ms: int = 24 * 3600 * 1000
+    message_format: int = 2
+    """The magic of what is appended (`message.format.version`)."""
+    compression: Codec | None = None
+    """What records are compressed with, None for what the producer chose (`compression.type`)."""
+    message_downconversion_enable: bool = True
+    """Whether readers of older message formats get records converted."""
     record_validation: RecordValidation = RecordValidation.HEADER
     max_decompressed_bytes: int = 512 * 1024 * 1024
 
@@ -60,6 +68,8 @@ class LogConfig:
     """Whether the timestamps of a client's records are held against the clock."""
     walks_all_records: bool = field(init=False, repr=False, compare=False)
     """Whether all records of a client's batch are looked at, however large it is."""
+    stores_as_sent: bool = field(init=False, repr=False, compare=False)
+    """Whether a client's record batch is stored as it came, whatever its codec."""
     roll_ms: int = field(init=False, repr=False, compare=False)
     """The age at which a segment is rolled: of a compacted log the cleaner must reach its records in time (KIP-354)."""
     index_entries: int = field(init=False, repr=False, compare=False)
@@ -71,12 +81,16 @@ class LogConfig:
         assert self.segment_index_bytes >= 4
         assert self.segment_ms >= 1
         assert self.delete or self.compact
+        assert 0 <= self.message_format <= CURRENT_MAGIC
         limits_timestamps = (
             self.message_timestamp_type is TimestampType.CREATE_TIME
             and self.message_timestamp_difference_max_ms < MAX_INT64
         )
         walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
         object.__setattr__(self, "limits_timestamps", limits_timestamps)
+        object.__setattr__(
+            self, "stores_as_sent", self.message_format == CURRENT_MAGIC and self.compression is None
+        )
         object.__setattr__(self, "walks_all_records", walks_all)
         object.__setattr__(
             self, "roll_ms", min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms

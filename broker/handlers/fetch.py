@@ -12,8 +12,9 @@ Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation a
 11 the rack and the replica that is preferred there (KIP-392), 12 the last fetched epoch and where logs diverge
 (KIP-595).
 
-Versions 0 to 3 cannot carry format 2 and are answered UNSUPPORTED_VERSION for a partition that has records. A request
-of a follower that is not in the assignment is answered without records, as in Kafka.
+Consumers of versions 0 to 3 do not know format 2, those of 0 and 1 not format 1: records are converted for them, in
+turns, while the connection waits (`broker.fetch_conversion`). A request of a follower that is not in the assignment is
+answered without records, as in Kafka.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from broker.down_conversion import BATCHES_SINCE
+from broker.fetch_conversion import ZSTD_SINCE, convert_reads, refuse_zstd
 from broker.fetch_gathering import MAX_TICKS, TICK_MS
 from broker.fetch_reader import FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
@@ -47,9 +50,11 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
         context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(request, context, plan)
+    is_old = context.version < BATCHES_SINCE
     if fetch.read():
-        return fetch.answer()
-    return fetch.park()
+        return fetch.convert() if is_old and fetch.has_records else fetch.answer()
+    parked = fetch.park()
+    return fetch.convert(after=parked) if is_old else parked
 
 
 def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
@@ -120,7 +125,7 @@ class _Fetch:
         self._tells_watermark = self._is_follower and context.broker.config.replica_selector is not None
         self._reads: list[PartitionRead] = []
         self._watched: list[Partition] = []
-        self._future: asyncio.Future[FetchResponse] | None = None
+        self._future: asyncio.Future[Any] | None = None
         self._is_due = False
         self._looks_again = False
         self._gathered_from: int | None = None
@@ -178,10 +183,13 @@ class _Fetch:
 
     # Waiting.
 
-    def park(self) -> "asyncio.Future[FetchResponse]":
-        """Wait for a change of a partition, or for the time to be over."""
+    def park(self) -> "asyncio.Future[Any]":
+        """Wait for a change of a partition, or for the time to be over; the result is the answer.
+
+        With an old version it is None: there are reads to convert then.
+        """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[FetchResponse] = loop.create_future()
+        future: asyncio.Future[Any] = loop.create_future()
         self._future = future
         timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
         session = self._plan.session
@@ -198,7 +206,7 @@ class _Fetch:
                         partition.watch(self)
                     self._watched.append(partition)
 
-        def leave(_: "asyncio.Future[FetchResponse]") -> None:
+        def leave(_: "asyncio.Future[Any]") -> None:
             timer.cancel()
             if session is not None:
                 session.unpark(self)
@@ -239,17 +247,32 @@ class _Fetch:
             return
         try:
             if self.read():
-                future.set_result(self.answer())
+                future.set_result(None if self._context.version < BATCHES_SINCE else self.answer())
         except Exception as error:  # noqa: BLE001 - the connection tells it and ends
             release(self._reads)
             future.set_exception(error)
 
     # Answering.
 
+    @property
+    def has_records(self) -> bool:
+        return any(read.records is not None for read in self._reads)
+
+    async def convert(self, *, after: "asyncio.Future[Any] | None" = None) -> FetchResponse:
+        """Convert what was read, when the wait for it is over, and answer: for versions 0 to 3."""
+        if after is not None:
+            await after
+        await convert_reads(
+            self._reads, self._context.broker, version=self._context.version, is_follower=self._is_follower
+        )
+        return self.answer()
+
     def answer(self) -> FetchResponse:
         plan = self._plan
         session = plan.session
         topics: list[FetchableTopicResponse] = []
+        if self._context.version < ZSTD_SINCE:
+            refuse_zstd(self._reads, self._context.broker)
         if self._is_follower:
             self._reader.count_throttled(self._reads)
         metrics = self._context.broker.metrics
@@ -306,7 +329,7 @@ def _answer_of(read: PartitionRead) -> FetchablePartitionResponse:
         log_start_offset=read.log_start_offset,
         aborted_transactions=read.aborted,
         preferred_read_replica=read.preferred_replica,
-        record_set=read.records if read.records is not None else b"",
+        record_set=read.records if read.records is not None else read.converted or b"",
     )
     if read.diverging is not None:
         answer.diverging_epoch = read.diverging

@@ -36,6 +36,7 @@ from barnabas.storage.append import AppendOrigin
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from broker.connection import ClientConnection
+from broker.down_conversion import Conversions
 from broker.fetch_sessions import FetchSessions
 from broker.handlers import api_versions, fetch, produce
 from broker.metadata_view import MetadataView
@@ -74,6 +75,7 @@ class DataBroker:
             fetch_sessions=FetchSessions(max_slots=session_slots, clock=self.world.clock, rng=random.Random(7)),
             metrics=self.metrics,
             registry=Registry([produce.API, fetch.API, api_versions.API]),
+            conversions=Conversions(),
         )
 
     async def open(self) -> "DataBroker":

@@ -55,19 +55,6 @@ async def test_an_offset_within_a_batch_gets_the_whole_batch() -> None:
     assert fetch_now(broker, fetch_request({T0: 2})).records[T0] == read_bytes(partition.log, 0)
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_clients_of_old_formats_are_refused_where_there_are_records(version: int) -> None:
-    @virtual_time
-    async def run() -> None:
-        broker, (partition,) = await with_records()
-        assert error(fetch_now(broker, fetch_request({T0: 0}), version=version)) is ErrorCode.UNSUPPORTED_VERSION
-        assert pins(partition) == 0
-        answer = fetch_now(broker, fetch_request({T0: 3}, min_bytes=0), version=version)
-        assert error(answer) is ErrorCode.NONE
-
-    run()
-
-
 @virtual_time
 async def test_the_traffic_of_a_topic_is_counted() -> None:
     broker, _ = await with_records()

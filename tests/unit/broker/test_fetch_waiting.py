@@ -219,15 +219,6 @@ async def test_what_fails_in_the_broker_while_a_fetch_waits_fails_that_fetch_alo
 
 
 @virtual_time
-async def test_an_old_client_that_waits_is_refused_when_records_come() -> None:
-    broker, (partition,) = await leading()
-    waiting = start_waiting(broker, fetch_request({T0: 0}, max_wait_ms=500), version=2)
-    append_now(partition, b"a")
-    assert (await fetched(waiting)).errors()[T0] is ErrorCode.UNSUPPORTED_VERSION
-    assert pins(partition) == 0
-
-
-@virtual_time
 async def test_a_partition_that_is_named_twice_is_served_and_watched_once() -> None:
     broker, (partition,) = await leading()
     request = fetch_request({T0: 0}, max_wait_ms=500)

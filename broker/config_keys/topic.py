@@ -300,7 +300,6 @@ TOPIC_CONFIG_KEYS: Final = (
         LOW,
         "Whether records are turned into older formats for older consumers.",
         acts=True,
-        served=only(False),
         broker_key="log.message.downconversion.enable",
     ),
 )

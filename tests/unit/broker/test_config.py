@@ -133,7 +133,6 @@ def test_values_that_say_what_is_the_case_anyhow_are_taken() -> None:
         log_cleanup_policy="delete",
         compression_type="producer",
         log_message_format_version="2.6",
-        log_message_downconversion_enable="false",
         zookeeper_set_acl="false",
     )
     assert resolved.warnings == ()

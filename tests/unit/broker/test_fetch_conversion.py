@@ -11,7 +11,9 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.records import Record, build_batch
 from barnabas.storage.log_config import LogConfig
+from broker.config import resolve_broker_config
 from broker.down_conversion import ANSWER_BYTES, PARTITION_BYTES
+from broker.topic_configs import resolve_topic
 from replication.partition import Partition
 from tests.support.virtual_time import virtual_time
 from tests.unit.broker.data_broker import MANY, DataBroker, Fetched, answer_of, fetch_request, pins, start_fetch
@@ -98,6 +100,24 @@ def test_a_topic_without_conversion_is_refused_where_there_are_records(version: 
         assert pins(partition) == 0
         assert (await ask(broker, 1, version=version, min_bytes=0)).errors()[T0] is ErrorCode.NONE
         assert offsets_of((await ask(broker, version=4)).records[T0]) == [0]
+
+    run()
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.parametrize("at_topic", [True, False])
+def test_records_are_converted_unless_that_is_switched_off(*, at_topic: bool, is_on: bool) -> None:
+    @virtual_time
+    async def run() -> None:
+        given = {} if at_topic else {"log.message.downconversion.enable": str(is_on).lower()}
+        overrides = {"message.downconversion.enable": str(is_on).lower()} if at_topic else {}
+        settings, left_out = resolve_topic(resolve_broker_config({"zookeeper.connect": "z"} | given), overrides)
+        assert left_out == []
+        broker = await DataBroker().open()
+        (partition,) = await broker.lead(config=settings.log)
+        append_now(partition, b"a")
+        expected = ErrorCode.NONE if is_on else ErrorCode.UNSUPPORTED_VERSION
+        assert (await ask(broker, version=2)).errors()[T0] is expected
 
     run()
 

@@ -98,6 +98,7 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         file_delete_delay_ms=11,
         message_timestamp_type=TimestampType.LOG_APPEND_TIME,
         message_timestamp_difference_max_ms=12,
+        message_downconversion_enable=False,
     )
 
 
@@ -113,7 +114,6 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("compression.type", "gzip"),
         ("preallocate", "true"),
         ("message.format.version", "0.10.2"),
-        ("message.downconversion.enable", "true"),
         ("delete.retention.ms", "86400000"),
         ("min.cleanable.dirty.ratio", "0.5"),
         ("min.compaction.lag.ms", "0"),

@@ -227,21 +227,24 @@ class Segment:
 
     # Reading
 
-    def position_of(self, offset: int) -> int | None:
-        """Where the first batch starts that reaches to `offset` or over it; None when all end before."""
+    def position_of(self, offset: int, *, at_least: int = 0) -> int | None:
+        """Where the first batch starts that reaches to `offset` or over it; None when all end before.
+
+        It is not looked for before `at_least`, where a batch starts.
+        """
         position = self._positions.get(offset)
         if position is not None:
             return position
-        start = 0
+        start = at_least
         try:
-            start = self._lookup(offset - self.base_offset)
+            start = max(self._lookup(offset - self.base_offset), at_least)
             return self._scan_for(offset, start)
         except (CorruptIndex, CorruptSegment) as error:
-            if start == 0 and isinstance(error, CorruptSegment):
+            if start == at_least and isinstance(error, CorruptSegment):
                 raise
             # Indexes of closed segments are looked at cheaply when a log is loaded; what lies is found here.
             log.warning("%s: goes unused for offset %d: %s", self.path(INDEX_SUFFIX), offset, error)
-            return self._scan_for(offset, 0)
+            return self._scan_for(offset, at_least)
 
     def _scan_for(self, offset: int, start: int) -> int | None:
         for at, header in iterate_file_headers(self.log_file, start, self.size_bytes):
@@ -281,6 +284,13 @@ class Segment:
     def largest_timestamp(self) -> int:
         """The greatest timestamp of a record; when the file was last changed, where the records have none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms()
+
+    def find_first_timestamp(self) -> int | None:
+        """The greatest timestamp of the first batch; None for an empty segment. Raises CorruptSegment and OSError."""
+        if self.first_timestamp is None and self.size_bytes:
+            _, header = next(iterate_file_headers(self.log_file, 0, self.size_bytes))
+            self.first_timestamp = header.max_timestamp
+        return self.first_timestamp
 
     def modified_ms(self) -> int:
         """When the file of batches was last changed."""

@@ -1,0 +1,267 @@
+"""The cleaner as a whole on a disk in memory: what it picks, what it does, what it tells, and when it leaves off."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from barnabas.storage.cleaner_report import CLEANED, FAILED, GIVEN_UP, REPORT_FILE, decode_report
+from barnabas.storage.file_names import CLEANER_CHECKPOINT
+from tests.unit.storage.cleaning_store import CONFIG, CleaningStore, last_values
+from tests.unit.storage.logs import NOW, TP
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+async def store() -> CleaningStore:
+    store = CleaningStore()
+    await store.open()
+    return store
+
+
+async def test_the_last_value_of_each_key_stays_at_its_offset(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 10)
+    before, size = store.records(), store.log.size_bytes
+    assert await store.clean()
+    after = store.records()
+    assert after == [(27, b"key 1", before[27][2]), (28, b"key 2", before[28][2]), (29, b"key 3", before[29][2])]
+    assert store.log.size_bytes < size / 5
+    assert (store.log.log_start_offset, store.log.log_end_offset) == (0, 30)
+    assert not [name for name in store.names() if name.endswith((".cleaned", ".swap", ".deleted"))]
+    assert not await store.clean()
+
+
+async def test_what_is_clean_survives_a_stop_and_is_known_as_clean(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 10)
+    assert await store.clean()
+    records = store.records()
+    await store.reopen()
+    assert store.records() == records
+    assert store.directory.first_dirty == {TP: 30}
+    assert store.disk.read_bytes(f"/data/{CLEANER_CHECKPOINT}") == b"0\n1\ntopic 0 30\n"
+    assert not await store.clean()
+    store.put_all([2])
+    assert await store.clean()
+    assert [offset for offset, _, _ in store.records()] == [27, 29, 30]
+
+
+async def test_a_reader_of_what_was_replaced_reads_on_and_then_meets_no_gap(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 10)
+    expected = store.records()
+    log = store.log
+    read = log.read(0, max_bytes=1 << 20, upper_bound_offset=30, min_one_batch=True)
+    assert await store.clean()
+    assert read.slice is not None
+    old = read.slice.read()
+    assert old[57:61] == b"\0\0\0\1"
+    read.slice.release()
+    for offset in range(30):
+        after = log.read(offset, max_bytes=1 << 20, upper_bound_offset=30, min_one_batch=True)
+        assert after.slice is not None
+        assert int.from_bytes(after.slice.read()[:8], "big") == max(27, offset)
+        after.slice.release()
+    found = log.offset_for_timestamp(NOW)
+    assert found is not None
+    assert found.offset == 27
+    await store.directory.carry_out_removals()
+    assert last_values(store.records()) == last_values(expected)
+
+
+async def test_epochs_and_producers_are_as_before(store: CleaningStore) -> None:
+    for number in range(30):
+        store.put((b"key", b"v" * 30), producer=(7, 0, number))
+    await store.settle()
+    await store.directory.checkpoint_all()
+    epochs, snapshots = store.log.leader_epochs.entries, store.log.snapshots.offsets
+    assert await store.clean()
+    assert (store.log.leader_epochs.entries, store.log.snapshots.offsets) == (epochs, snapshots)
+    await store.reopen()
+    entry = store.log.producers.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 29
+    store.put((b"key", b"x"), producer=(7, 0, 30))
+    for _ in range(2):
+        await store.settle()
+        store.kill()
+        store.disk.remove("/data/recovery-point-offset-checkpoint")
+        await store.open()
+        entry = store.log.producers.get(7)
+        assert entry is not None
+        assert entry.last_sequence == 30
+
+
+async def test_tombstones_go_a_while_after_they_became_clean(store: CleaningStore) -> None:
+    # Keys enough that segments stay apart: a segment is as old as the last one that went into it.
+    store.put_all(range(1, 20))
+    store.put((b"key 1", None))
+    store.put_all(range(20, 30))
+    assert await store.clean()
+    assert last_values(store.records())[b"key 1"] is None
+    for later_ms, is_there in ((DAY_MS // 2, True), (DAY_MS // 2 - 1, True), (1, False)):
+        # What becomes clean now makes those before it older, at the next cleaning.
+        store.clock.advance(later_ms)
+        store.put_all(range(30, 60))
+        assert await store.clean()
+        store.put_all([99])
+        assert await store.clean()
+        assert (b"key 1" in last_values(store.records())) is is_there
+    assert [key for _, key, _ in store.records()] == [b"key %d" % key for key in [*range(2, 60), 99]]
+
+
+async def test_only_compacted_logs_are_cleaned() -> None:
+    store = CleaningStore(config=replace(CONFIG, compact=False, delete=True))
+    await store.open()
+    store.put_all([1] * 30)
+    assert not await store.clean()
+    store.log.config = CONFIG
+    assert await store.clean()
+
+
+async def test_a_log_waits_until_it_is_dirty_enough() -> None:
+    store = CleaningStore(config=replace(CONFIG, min_cleanable_dirty_ratio=0.5))
+    await store.open()
+    store.put_all(range(30))
+    assert await store.clean()
+    store.put_all(range(12))
+    assert not await store.clean()
+    assert 0.2 < store.cleaner.figures.max_dirty_ratio < 0.5
+    store.put_all(range(12, 40))
+    assert await store.clean()
+    assert [key for _, key, _ in store.records()] == [b"key %d" % key for key in range(40)]
+
+
+async def test_young_records_are_left_alone_and_old_ones_are_not_left_waiting() -> None:
+    store = CleaningStore(config=replace(CONFIG, min_compaction_lag_ms=60_000))
+    await store.open()
+    store.put_all([1] * 30)
+    assert not await store.clean()
+    store.clock.advance(60_001)
+    assert await store.clean()
+    lazy = CleaningStore(config=replace(CONFIG, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=60_000))
+    await lazy.open()
+    lazy.put_all([1] * 30)
+    assert not await lazy.clean()
+    lazy.clock.advance(60_001)
+    assert await lazy.clean()
+    assert lazy.cleaner.figures.max_compaction_delay_ms == 1
+
+
+async def test_an_open_transaction_holds_the_cleaner_back(store: CleaningStore) -> None:
+    store.put_all([1] * 10)
+    store.put((b"key 2", b"open" * 20), producer=(7, 0, 0), transactional=True)
+    store.put_all([1] * 30)
+    assert await store.clean()
+    assert store.directory.first_dirty[TP] <= 10
+    assert [key for _, key, _ in store.records()].count(b"key 1") > 30
+    store.end_transaction(7, commit=False)
+    assert await store.clean()
+    assert [offset for offset, _, _ in store.records()] == [40]
+
+
+async def test_where_retention_deletes_too_it_comes_after_the_cleaning() -> None:
+    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
+    await store.open()
+    store.put_all([1, 2, 3] * 10)
+    await store.settle()
+    store.clock.advance(60_001)
+    assert await store.cleaner.clean_filthiest()
+    assert (store.log.log_start_offset, store.records()) == (30, [])
+
+
+async def test_a_cut_throws_the_cleaning_away(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    records = store.records()
+    cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await store.store.directories.truncate({TP: 40})
+    assert not await cleaning
+    assert store.cleaner.runs[TP].state == GIVEN_UP
+    assert TP not in store.directory.first_dirty
+    assert last_values(store.records()) == last_values(records[:40])
+    assert not [name for name in store.names() if name.endswith((".cleaned", ".swap"))]
+    assert await store.clean()
+    assert [offset for offset, _, _ in store.records()] == [37, 38, 39]
+
+
+async def test_a_cut_lowers_what_counts_as_clean_before_it_is_made(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    assert await store.clean()
+    await store.store.directories.truncate({TP: 50})
+    assert store.directory.first_dirty == {TP: 50}
+    assert store.disk.read_bytes(f"/data/{CLEANER_CHECKPOINT}").endswith(b"topic 0 50\n")
+
+
+async def test_a_deleted_log_takes_its_cleaning_along(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    assert await store.clean()
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    for turns in range(1, 12):
+        cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        store.store.directories.delete_log(TP)
+        await cleaning
+        assert not store.store.failures
+        assert store.directory.first_dirty == {} if store.store.directories.log(TP) else True
+        store.store.directories.create_log(TP)
+        assert not await store.cleaner.clean_filthiest()
+        store.put_all([1, 2, 3] * 20)
+        await store.settle()
+    await store.directory.checkpoint_all()
+    assert store.disk.read_bytes(f"/data/{CLEANER_CHECKPOINT}") == b"0\n0\n"
+
+
+async def test_a_log_that_cannot_be_read_is_cleaned_no_more_until_a_restart(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    path = store.log.segments[1].path(".log")
+    good = store.disk.read_bytes(path)
+    file = store.disk.open(path)
+    file.pwrite(b"\xff" * 10, 70)
+    assert not await store.clean()
+    assert [(member, "CRC" in why or "checksum" in why) for _, member, why in store.cleaner.uncleanable()] == [
+        (store.log, True)
+    ]
+    assert store.cleaner.runs[TP].state == FAILED
+    file.pwrite(good, 0)
+    assert not await store.clean()
+    await store.reopen()
+    assert await store.clean()
+
+
+async def test_a_failing_disk_takes_the_directory_offline(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    store.disk.fail("fsync", ".cleaned")
+    assert not await store.cleaner.clean_filthiest()
+    assert store.store.failures == ["/data"]
+
+
+async def test_a_checkpoint_outside_of_the_log_begins_again(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    store.directory.first_dirty[TP] = 1000
+    assert await store.clean()
+    assert store.directory.first_dirty == {TP: 60}
+
+
+async def test_the_last_run_is_told(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    size = store.log.size_bytes
+    assert await store.clean()
+    run = store.cleaner.runs[TP]
+    assert (run.state, run.progress, run.first_dirty_offset, run.records_read, run.records_kept) == (
+        CLEANED,
+        1.0,
+        60,
+        60,
+        3,
+    )
+    assert run.bytes_written == store.log.size_bytes < size < run.bytes_read
+    assert decode_report(store.disk.read_bytes(f"/data/{REPORT_FILE}")) == [run]
+    figures = store.cleaner.figures
+    assert (figures.runs, figures.bytes_read, figures.bytes_written) == (1, run.bytes_read, run.bytes_written)

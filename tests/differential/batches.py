@@ -73,7 +73,9 @@ def sequenced(
 def compressed_batch(codec: Codec, payload: bytes | None = None) -> bytes:
     """Three records with keys under a codec, or another payload under its name."""
     header = replace(_header_of_three(), attributes=int(codec))
-    return frame(header, COMPRESSED_RECORDS[codec] if payload is None else payload)
+    if payload is None:
+        payload = COMPRESSED_RECORDS.get(codec, PLAIN_RECORDS)
+    return frame(header, payload)
 
 
 def forged(original: bytes, **fields: int) -> bytes:

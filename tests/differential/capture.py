@@ -17,7 +17,8 @@ def main(arguments: list[str]) -> None:
         for group in groups:
             started = time.monotonic()
             answers = play(group, Server(kafka.host, kafka.port)).answers
-            assert not [name for name in answers if name.endswith(BROKE_OFF)]
+            broken = {name: answer for name, answer in answers.items() if name.endswith(BROKE_OFF)}
+            assert not broken, broken
             store(group, answers)
             print(f"{group}: {len(answers)} answers in {time.monotonic() - started:.1f} s")
 

@@ -42,8 +42,6 @@ GROUPS = (
 SERVER_SETTINGS = {
     # The records of the corpus are stamped in 2020, so that a time near now can only be the server's.
     "log.retention.ms": "-1",
-    # Barnabas answers Fetch 0-3 as a broker that does not convert down; so the oracle is one.
-    "log.message.downconversion.enable": "false",
     # What a topic gets that asks for the default.
     "num.partitions": "2",
 }

@@ -135,6 +135,10 @@ class Conversation:
         """Record something seen that is not an answer."""
         self._keep(name, value)
 
+    def show_content(self) -> None:
+        """Record batches by their records from now on: the server compresses in what follows."""
+        self._normaliser.shows_content = True
+
     def reconnect(self) -> None:
         """Close the connection; the next request opens a new one."""
         self._close()

@@ -10,16 +10,24 @@ fields that the version lacks are left out.
 
 import re
 import time
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from barnabas.protocol.batch import HEADER_BYTES, CorruptBatch, read_header, verify_crc
 from barnabas.protocol.primitives import RecordSet
+from barnabas.protocol.records import iterate_records
 from barnabas.protocol.schema import ArrayOf, Field, StructOf, describe
+from tests.differential.message_sets import Entry, entries
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 _DAY_MS = 86_400_000
+_MAGIC_AT = 16
+_ENTRY_HEAD_BYTES = 12
+_LONGEST_SHOWN = 40
+_SHOWN_AT_START, _SHOWN_AT_END = 8, 3
+_MAX_INFLATED_BYTES = 1 << 24
 _NAMED_IDS = {"producer_id": "producer", "session_id": "session"}
 _ADDRESSES = {"host", "port", "log_dir"}
 _TEXTS = {"error_message", "documentation", "batch_index_error_message"}
@@ -71,6 +79,8 @@ class Normaliser:
 
     def __init__(self, topic_prefix: str) -> None:
         self._topic_prefix = topic_prefix
+        self.shows_content = False
+        """Whether batches are shown by their records: where the server compresses, sizes and checksums are its own."""
         self._ids: dict[tuple[str, int], str] = {}
 
     def message(self, message: Any, version: int) -> dict[str, Value]:
@@ -84,7 +94,7 @@ class Normaliser:
     def _field(self, declared: Field, owner: Any, version: int) -> Value:
         name, value = declared.name, getattr(owner, declared.name)
         if isinstance(declared.kind, RecordSet):
-            return None if value is None else self._records(value)
+            return None if value is None else _folded(self._records(value))
         if isinstance(declared.kind, StructOf):
             return self.message(value, version)
         if isinstance(declared.kind, ArrayOf):
@@ -137,21 +147,56 @@ class Normaliser:
         return "<time>" if abs(value - time.time() * 1000) < _DAY_MS else value
 
     def _records(self, data: bytes | bytearray | memoryview) -> list[Value]:
-        """The batches by their headers; the checksum, which is verified, stands for the records."""
+        """The batches by their headers; the checksum, which is verified, stands for the records.
+
+        What the server compressed itself is shown by what it holds: no two codecs give the same bytes.
+        """
         found: list[Value] = []
         position = 0
         while position < len(data):
-            if len(data) - position < HEADER_BYTES:
-                return [*found, f"{len(data) - position} bytes of a batch"]
+            left = len(data) - position
+            if left > _MAGIC_AT and data[position + _MAGIC_AT] < 2 and (entry := next(entries(data[position:]), None)):
+                found.append(self._entry(entry))
+                position += entry.size_bytes
+                continue
+            if left < HEADER_BYTES or data[position + _MAGIC_AT] != 2:
+                return [*found, *self._piece(data[position:])]
             header = read_header(data, position)
-            if len(data) - position < header.size_bytes:
-                return [
-                    *found,
-                    f"{len(data) - position} bytes of a batch of {header.size_bytes} at {header.base_offset}",
-                ]
+            if left < header.size_bytes:
+                if self.shows_content:
+                    return [*found, "a piece"]
+                return [*found, f"{left} bytes of a batch of {header.size_bytes} at {header.base_offset}"]
             found.append(self._batch(data, position))
             position += header.size_bytes
         return found
+
+    def _piece(self, data: bytes | bytearray | memoryview) -> list[Value]:
+        """What is no whole batch: cut by a limit of bytes, or what fills up an answer that came out too short."""
+        if self.shows_content:
+            return ["a piece"] if data[:8] != b"\xff" * 8 else []
+        if len(data) < _ENTRY_HEAD_BYTES:
+            return [f"{len(data)} bytes of a batch"]
+        offset = int.from_bytes(data[:8], "big", signed=True)
+        length = int.from_bytes(data[8:12], "big", signed=True)
+        return [f"{len(data)} bytes of a batch of {_ENTRY_HEAD_BYTES + length} at {offset}"]
+
+    def _entry(self, entry: Entry) -> str:
+        """A message of format 0 or 1."""
+        valid = "" if entry.is_valid else ", wrong checksum"
+        if not entry.codec:
+            return f"format {entry.magic}, {self._message(entry)}, {entry.size_bytes} bytes{valid}"
+        inner = "; ".join(f"format {one.magic}, {self._message(one)}" for one in entry.inner())
+        head = f"format {entry.magic} at {entry.offset}, attributes {entry.attributes}, time {self._at(entry)}"
+        return f"{head}{valid}, holds [{inner}]"
+
+    def _message(self, entry: Entry) -> str:
+        return (
+            f"offset {entry.offset}, attributes {entry.attributes}, time {self._at(entry)}, "
+            f"key {_shown(entry.key)}, value {_shown(entry.value)}" + ("" if entry.is_valid else ", wrong checksum")
+        )
+
+    def _at(self, entry: Entry) -> Value:
+        return None if entry.timestamp_ms is None else self._time(entry.timestamp_ms)
 
     def _batch(self, data: bytes | bytearray | memoryview, position: int) -> str:
         header = read_header(data, position)
@@ -162,9 +207,32 @@ class Normaliser:
         producer = self._named_id("producer", header.producer_id)
         times = [self._time(header.first_timestamp), self._time(header.max_timestamp)]
         is_stable = "<time>" not in times and producer == header.producer_id
-        return (
+        described = (
             f"offsets {header.base_offset} to {header.last_offset}, {header.record_count} records, "
             f"{header.size_bytes} bytes, leader epoch {header.leader_epoch}, attributes {header.attributes}, "
             f"times {times[0]} to {times[1]}, producer {producer} epoch {header.producer_epoch} "
             f"sequence {header.base_sequence}, crc {format(header.crc, '08x') if is_stable else '<valid>'}"
         )
+        if not self.shows_content:
+            return described
+        records = "; ".join(
+            f"{record.offset} at {self._time(record.timestamp)}, key {_shown(record.key)}, value {_shown(record.value)}"
+            for record in iterate_records(data, position, header, _MAX_INFLATED_BYTES)
+        )
+        return re.sub(r"\d+ bytes, |, crc .*", "", described) + f", holds [{records}]"
+
+
+def _folded(batches: list[Value]) -> list[Value]:
+    """Of many batches the first and last; a checksum stands for what is said of the others."""
+    left_out = batches[_SHOWN_AT_START:-_SHOWN_AT_END]
+    if len(left_out) <= 1:
+        return batches
+    checksum = zlib.crc32("\n".join(map(str, left_out)).encode())
+    text = f"and {len(left_out)} more, told by the checksum {checksum:08x}"
+    return [*batches[:_SHOWN_AT_START], text, *batches[-_SHOWN_AT_END:]]
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    return repr(data)[1:] if len(data) <= _LONGEST_SHOWN else f"{len(data)} bytes of checksum {zlib.crc32(data):08x}"

@@ -6,6 +6,7 @@ are killed when they do not end in time. Leaves out: clusters of more than one b
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -86,6 +87,10 @@ class JavaProcess:
         if process is not None:
             process.kill()
             process.wait()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def _check_alive(self) -> None:
         assert self._process is not None
@@ -192,6 +197,10 @@ class Kafka:
         """End the broker as `kill -9` does."""
         assert self._broker is not None
         self._broker.kill()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._broker is not None
+        self._broker.send_signal(number)
 
     def _properties(self, zookeeper: str) -> dict[str, str]:
         return {

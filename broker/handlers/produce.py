@@ -10,12 +10,14 @@ Versions: 1 adds the throttle time, 2 timestamps (KIP-32), 3 the transactional i
 exactly one for each partition (KIP-98), 5 the log start offset (KIP-107), 7 zstd (KIP-110), 8 the errors of single
 records (KIP-467).
 
-Message formats 0 and 1 are answered UNSUPPORTED_FOR_MESSAGE_FORMAT and transactional batches INVALID_TXN_STATE.
+Versions 0 to 2 bring messages of formats 0 and 1, which the log converts to the format that its topic is stored in;
+where that is much work it is done in turns, as for a slow directory. Transactional batches get INVALID_TXN_STATE.
 """
 
 import asyncio
 import struct
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator
+from typing import Any, Final
 
 from barnabas.protocol.batch import (
     CODEC_MASK,
@@ -26,6 +28,7 @@ from barnabas.protocol.batch import (
     TRANSACTIONAL_BIT,
     Codec,
 )
+from barnabas.protocol.entries import holds_entry
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import produce as messages
@@ -97,18 +100,19 @@ class _Produce:
 
     def append_now(self) -> bool:
         """Go through the request; False when some partitions have to wait for their directory."""
-        for topic in self._request.topics:
-            if not topic.partitions:
-                continue
-            answers: list[PartitionProduceResponse] = []
-            self._topics.append(TopicProduceResponse(topic.name, answers))
-            for data in topic.partitions:
-                self._append_one(topic.name, data, answers)
+        for _ in self._append_each():
+            pass
         return not self._slow
 
     async def append_in_turns(self) -> Any:
         """The same for a request of many partitions: other clients have their turn in between."""
         turns = Turns(self._context.broker.clock)
+        for _ in self._append_each():
+            if turns.is_due:
+                await turns.let_others()
+        return await self.append_rest()
+
+    def _append_each(self) -> Iterator[None]:
         for topic in self._request.topics:
             if not topic.partitions:
                 continue
@@ -116,9 +120,7 @@ class _Produce:
             self._topics.append(TopicProduceResponse(topic.name, answers))
             for data in topic.partitions:
                 self._append_one(topic.name, data, answers)
-                if turns.is_due:
-                    await turns.let_others()
-        return await self.append_rest()
+                yield
 
     def _append_one(self, topic: str, data: PartitionProduceData, answers: list[PartitionProduceResponse]) -> None:
         answer = PartitionProduceResponse(data.partition_index, _NO_ERROR, -1)
@@ -260,49 +262,50 @@ def _is_long(request: ProduceRequest) -> bool:
 
 
 def _check_format(records: memoryview | None, version: int) -> memoryview | None:
-    """Old formats and transactions are refused by name, and from version 3 on all but exactly one batch (KIP-98)."""
+    """The records to append, if there are any. Versions 3 and later have exactly one batch of format 2 (KIP-98)."""
+    if version < _ONE_BATCH_SINCE:
+        return _check_message_set(records)
     if records is None or len(records) < HEADER_BYTES:
-        if version >= _ONE_BATCH_SINCE:
-            raise _Refused(
-                ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
-            )
-        if not records:
-            return None
-        if len(records) <= _MAGIC_AT:
-            # Too short to say what it is: the log says what is wrong with it.
-            return records
-    size = len(records)
-    length, magic, attributes = (
-        _unpack_peek(records, _LENGTH_AT) if size >= HEADER_BYTES else (0, records[_MAGIC_AT], 0)
-    )
+        raise _Refused(
+            ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+        )
+    length, magic, attributes = _unpack_peek(records, _LENGTH_AT)
     if magic != CURRENT_MAGIC:
-        _refuse_magic(magic, version)
-    if version >= _ONE_BATCH_SINCE:
-        if version < _ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
-            raise _Refused(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"Produce requests with version {version} are not allowed to use ZStandard compression",
-            )
-        if -LOG_OVERHEAD_BYTES < length < size - LOG_OVERHEAD_BYTES:
-            raise _Refused(
-                ErrorCode.INVALID_RECORD,
-                f"Produce requests with version {version} are only allowed to contain exactly one record batch",
-            )
-    if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
-        raise _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
-    return records
-
-
-def _refuse_magic(magic: int, version: int) -> NoReturn:
-    if version >= _ONE_BATCH_SINCE:
         raise _Refused(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
         )
-    raise _Refused(
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        f"message format {magic} is not supported; send record batches of format 2",
-    )
+    if version < _ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
+        raise _Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if -LOG_OVERHEAD_BYTES < length < len(records) - LOG_OVERHEAD_BYTES:
+        raise _Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch",
+        )
+    if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
+        raise _no_transactions()
+    return records
+
+
+def _check_message_set(records: memoryview | None) -> memoryview | None:
+    """The same for versions before 3, which may have any number of messages of any format."""
+    if not records:
+        return None
+    if not holds_entry(records):
+        # An error that clients of that time know.
+        raise _Refused(ErrorCode.CORRUPT_MESSAGE, "there is no whole message")
+    if records[_MAGIC_AT] == CURRENT_MAGIC and len(records) >= HEADER_BYTES:
+        *_, attributes = _unpack_peek(records, _LENGTH_AT)
+        if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
+            raise _no_transactions()
+    return records
+
+
+def _no_transactions() -> _Refused:
+    return _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=8)

@@ -155,7 +155,11 @@ class Normaliser:
         position = 0
         while position < len(data):
             left = len(data) - position
-            if left > _MAGIC_AT and data[position + _MAGIC_AT] < 2 and (entry := next(entries(data[position:]), None)):
+            if (
+                left > _MAGIC_AT
+                and data[position + _MAGIC_AT] < 2
+                and (entry := next(entries(bytes(data[position:])), None))
+            ):
                 found.append(self._entry(entry))
                 position += entry.size_bytes
                 continue

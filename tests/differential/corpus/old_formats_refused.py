@@ -171,7 +171,7 @@ def partitions_that_are_not_there(talk: Conversation) -> None:
         talk.ask(f"partition, version {version}", version, produce_to(version, topic, records, partition=9))
     for acks in (2, -2):
         talk.ask(f"acks {acks}", 2, produce_to(2, topic, ONE_V1, acks=acks))
-    several = {topic: {0: ONE_V1, 7: ONE_V1}, "never-made": {0: ONE_V1}}
+    several: dict[str, dict[int, bytes | None]] = {topic: {0: ONE_V1, 7: ONE_V1}, "never-made": {0: ONE_V1}}
     talk.ask("one good, two unknown", 2, produce_many(2, several))
 
 

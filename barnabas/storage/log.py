@@ -25,6 +25,7 @@ from barnabas.storage.append import (
     prepare_from_client,
     prepare_from_leader,
 )
+from barnabas.storage.damage import Damage
 from barnabas.storage.leader_epochs import EpochEnd
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.log_parts import LogFlush, LogPorts, LogState
@@ -61,6 +62,7 @@ class Log:
         "_reserved",
         "_truncations",
         "config",
+        "damage",
         "directory",
         "directory_synced",
         "epochs_dirty",
@@ -94,6 +96,8 @@ class Log:
         self.leader_epochs = state.leader_epochs
         self.producers = state.producers
         self.snapshots = state.snapshots
+        self.damage = Damage()
+        """What of it is not served to anybody; see `scrubber`."""
         self.offline = False
         self.directory_synced = True
         self.last_flush_ms = ports.clock.monotonic_ms()

@@ -73,12 +73,20 @@ def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int
     if offset >= upper:
         segment = segments[max(place, 0)]
         return LogRead(offset, None, False, segment.base_offset, segment.size_bytes)
+    damaged = log.damage.first_after(offset) if log.damage else None
+    if damaged is not None and damaged.start_offset <= offset:
+        raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
     for segment_place in range(max(place, 0), len(segments)):
         segment = segments[segment_place]
-        position = segment.position_of(offset)
+        position = _position_of(log, segment, offset)
         if position is None:
             continue
-        limit = _end_position(log, segment, segment_place, upper, end_offset)
+        if damaged is not None and damaged.start_offset < upper and damaged.segment_base_offset == segment.base_offset:
+            limit = damaged.position
+            if limit <= position:
+                raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
+        else:
+            limit = _end_position(log, segment, segment_place, upper, end_offset)
         return _cut(segment, offset, position, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, upper=upper)
     return LogRead(offset, None, False, segments.active.base_offset, segments.active.size_bytes)
 
@@ -87,8 +95,16 @@ def _end_position(log: "Log", segment: Segment, place: int, upper: int, end_offs
     """Where the batches of the segment end that lie below `upper`."""
     if upper == end_offset or (place + 1 < len(log.segments) and log.segments[place + 1].base_offset <= upper):
         return segment.size_bytes
-    position = segment.position_of(upper)
+    position = _position_of(log, segment, upper)
     return segment.size_bytes if position is None else position
+
+
+def _position_of(log: "Log", segment: Segment, offset: int) -> int | None:
+    """As `Segment.position_of`, not looked for in what is known to be damaged."""
+    if not log.damage:
+        return segment.position_of(offset)
+    damaged = log.damage.last_before(offset, segment_base_offset=segment.base_offset)
+    return segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
 
 
 def _cut(

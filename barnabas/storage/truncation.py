@@ -75,6 +75,9 @@ def _complete(target: "Log", *, start_offset: int, end_offset: int) -> None:
     target.log_start_offset = start_offset
     target.log_end_offset = end_offset
     target.recovery_point = min(target.recovery_point, end_offset)
+    target.damage.keep_within(
+        start_offset=start_offset, end_offset=end_offset, end_position=target.segments.active.size_bytes
+    )
     target.snapshots.remove_after(end_offset)
     if target.producers.end_offset != end_offset:
         _reload_producers(target, end_offset)

@@ -56,6 +56,10 @@ class File(Protocol):
         """Whether reading that range would (very probably) not wait for the device."""
         ...
 
+    def let_go(self, position: int, size: int) -> None:
+        """Say that the range need not stay in memory: it was read once and will not be read soon."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -221,6 +225,9 @@ class SystemFile:
             # File systems that live in memory do not know the flag; there is nothing to wait for either.
             self._probes = False
         return True
+
+    def let_go(self, position: int, size: int) -> None:
+        os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         if self._descriptor >= 0:

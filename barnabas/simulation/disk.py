@@ -95,6 +95,9 @@ class SimulatedFile:
     def is_cached(self, position: int, size: int) -> bool:  # noqa: ARG002 - all of it is
         return True
 
+    def let_go(self, position: int, size: int) -> None:
+        """There is nowhere else for it to be."""
+
     def close(self) -> None:
         self._open = False
 

@@ -65,6 +65,8 @@ class LogDirectory:
         self.wake = asyncio.Event()
         self.removals: list[Removal] = []
         self.flush_requests: dict[Log, int] = {}
+        self.suspects: dict[Log, None] = {}
+        """Logs of which something could not be read: the scrubber looks at them next."""
         self.first_dirty: dict[TopicPartition, int] = {}
         """Up to where the cleaner has seen a log."""
         self.cleaning: Log | None = None
@@ -214,6 +216,11 @@ class LogDirectory:
         """See LogOwner; the maintenance task carries it out."""
         self.flush_requests[log] = max(up_to, self.flush_requests.get(log, 0))
         self.wake.set()
+
+    def suspect(self, log: Log) -> None:
+        """See LogOwner. What is known to be damaged needs no second look."""
+        if not log.damage:
+            self.suspects[log] = None
 
     async def carry_out_flushes(self) -> None:
         """Flush what `flush_soon` was asked for."""

@@ -41,6 +41,7 @@ from barnabas.storage.read import (
     search_timestamp,
 )
 from barnabas.storage.retention import SegmentFacts, decide_retention
+from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset, truncate, truncate_fully
 from barnabas.storage.txn_index import AbortedTxn
@@ -204,9 +205,13 @@ class Log:
         """See `read_log`. Raises OffsetOutOfRange, LogOffline, CorruptSegment or OSError."""
         if self.offline:
             raise LogOffline(str(self.topic_partition))
-        return read_log(
-            self, offset, max_bytes=max_bytes, upper_bound_offset=upper_bound_offset, min_one_batch=min_one_batch
-        )
+        try:
+            return read_log(
+                self, offset, max_bytes=max_bytes, upper_bound_offset=upper_bound_offset, min_one_batch=min_one_batch
+            )
+        except CorruptSegment:
+            self.ports.owner.suspect(self)
+            raise
 
     def offset_bound(self, read: LogRead) -> int:
         """An offset above all that the slice of `read` holds, to search aborted transactions below."""

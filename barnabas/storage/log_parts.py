@@ -30,6 +30,10 @@ class LogOwner(Protocol):
         """Remove the files of these segments after the delay and after the last slice of them is done."""
         ...
 
+    def suspect(self, log: "Log") -> None:
+        """Look soon for damage: something of the log could not be read."""
+        ...
+
 
 @dataclass(slots=True, frozen=True)
 class LogPorts:

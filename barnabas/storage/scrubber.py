@@ -1,0 +1,360 @@
+"""Checks all that a broker has on disk, again and again, at a bounded rate.
+
+One task per broker. It goes through the logs of a directory in the order of their names, segment by segment up to what
+is published, a piece at a time, directories in turn; each piece is read in a thread of its own (`scrub:<path>`), so
+that no write or flush stands behind it, and the pages that it brought into memory are let go. Where a pass is, and
+what is damaged, stands in `barnabas.scrub` of the directory, so that a restart goes on where the last life was. A log
+that somebody could not read is looked at first.
+
+A piece was read while the loop went on: its result counts only if the segment still is the log's and nothing was cut or
+taken away meanwhile (`Log.generation`). What is damaged is noted in `Log.damage`; from then on it is not served, and
+`on_damage` hears of it, once for each range. Mending is not done here: a follower asks its leader
+(`replication.mending`).
+
+Left out: indexes, which readers do not trust and recovery builds again, and what lies below the log's start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.offload import Offload
+from barnabas.storage.directories import LogDirectories
+from barnabas.storage.directory import LogDirectory
+from barnabas.storage.index import CorruptIndex
+from barnabas.storage.leader_epochs import EpochEntry
+from barnabas.storage.log import Log
+from barnabas.storage.scan import CorruptSegment
+from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
+from barnabas.storage.scrub_scan import Extent, Place, ScrubPiece, check_piece
+from barnabas.storage.segment import Segment
+
+log = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 256 * 1024
+_RECORD_EACH_MS: Final = 30_000
+_IDLE_MS: Final = 1_000
+_LEAST_COST_BYTES: Final = 16 * 1024
+"""What a piece counts for at least, so that thousands of small logs are no burst."""
+
+
+@dataclass(slots=True)
+class ScrubSettings:
+    """`barnabas.scrub.bytes.per.second` (0: off) and `barnabas.scrub.interval.ms`, between the beginnings of passes."""
+
+    bytes_per_second: int = 8 * 1024 * 1024
+    interval_ms: int = 24 * 3600 * 1000
+
+
+@dataclass(slots=True)
+class ScrubCount:
+    """What was done since the broker started."""
+
+    checked_bytes: int = 0
+    passes: int = 0
+    found: int = 0
+    mended: int = 0
+
+
+@dataclass(slots=True)
+class _Course:
+    """Where the scrubber is in one directory. `place` is in the segment at `segment_base_offset` of `current`.
+
+    `is_extra` says that it is looked at out of turn.
+    """
+
+    record: ScrubRecord
+    current: TopicPartition | None = None
+    is_extra: bool = False
+    segment_base_offset: int = -1
+    place: Place | None = None
+    written: bytes = b""
+    written_ms: int = 0
+    suspects: dict[TopicPartition, None] = field(default_factory=dict)
+
+
+class Scrubber:
+    """See the module. `run` is its task."""
+
+    def __init__(
+        self,
+        directories: LogDirectories,
+        *,
+        disk: Disk,
+        clock: Clock,
+        offload: Offload,
+        settings: ScrubSettings,
+        on_damage: Callable[[Log], None],
+    ) -> None:
+        self.settings = settings
+        self.count = ScrubCount()
+        self._directories = directories
+        self._disk = disk
+        self._clock = clock
+        self._offload = offload
+        self._on_damage = on_damage
+        self._courses: dict[LogDirectory, _Course] = {}
+
+    async def run(self) -> None:
+        """Scrub until cancelled."""
+        self.recall()
+        while True:
+            cost_bytes = 0
+            for directory in self._directories.directories:
+                if not directory.is_offline and self.settings.bytes_per_second > 0:
+                    cost_bytes += await self.step(directory)
+            rate = self.settings.bytes_per_second
+            await asyncio.sleep(cost_bytes / rate if cost_bytes and rate > 0 else _IDLE_MS / 1000)
+
+    def damaged(self) -> list[Log]:
+        """The logs that have known damage."""
+        return [member for member in self._directories.logs() if member.damage]
+
+    def damaged_ranges(self) -> int:
+        return sum(len(member.damage) for member in self._directories.logs())
+
+    async def note_mended(self, member: Log, count: int = 1) -> None:
+        """Damage of a log is gone: keep that."""
+        self.count.mended += count
+        directory = self._directories.directory_of(member.topic_partition)
+        if directory is not None and not directory.is_offline:
+            await self._keep(directory, self._courses[directory])
+
+    # What a directory remembers.
+
+    def _recall(self, directory: LogDirectory) -> None:
+        try:
+            record = ScrubRecord.decode(self._disk.read_bytes(f"{directory.path}/{SCRUB_RECORD}"))
+        except FileNotFoundError:
+            record = ScrubRecord()
+        except OSError as error:
+            directory.fail(error)
+            record = ScrubRecord()
+        course = self._courses[directory] = _Course(record)
+        for at, ranges in record.damage.items():
+            member = directory.logs.get(at)
+            if member is None:
+                continue
+            for damaged in ranges:
+                member.damage.add(damaged)
+            self._forget_what_went(member)
+            if member.damage:
+                # Looked at again first: it may have been mended, or cut by recovery.
+                course.suspects[at] = None
+                log.warning("%s: known to be damaged: %s", at, "; ".join(map(str, member.damage)))
+                self._on_damage(member)
+
+    async def _keep(self, directory: LogDirectory, course: _Course) -> None:
+        """Write the record, if it says something else now."""
+        record = course.record
+        record.damage = {at: tuple(member.damage) for at, member in directory.logs.items() if member.damage}
+        data = record.encode()
+        course.written_ms = self._clock.monotonic_ms()
+        if data == course.written:
+            return
+        try:
+            await self._offload.thread(
+                _lane(directory), self._disk.write_durably, f"{directory.path}/{SCRUB_RECORD}", data
+            )
+            course.written = data
+        except OSError as error:
+            directory.fail(error)
+
+    @staticmethod
+    def _forget_what_went(member: Log) -> None:
+        member.damage.keep_segments([segment.base_offset for segment in member.segments])
+        member.damage.keep_within(
+            start_offset=member.log_start_offset,
+            end_offset=member.log_end_offset,
+            end_position=member.segments.active.size_bytes,
+        )
+
+    # The pass.
+
+    def recall(self) -> None:
+        """Read what the last life left, when the logs are loaded: from now on known damage is not served."""
+        for directory in self._directories.directories:
+            if directory not in self._courses:
+                self._recall(directory)
+
+    async def keep_all(self) -> None:
+        """Keep how far it is."""
+        for directory, course in self._courses.items():
+            if not directory.is_offline:
+                await self._keep(directory, course)
+
+    async def step(self, directory: LogDirectory) -> int:
+        """Check one piece of the directory; its cost in bytes, 0 when there is nothing to do now."""
+        course = self._courses[directory]
+        for suspect in directory.suspects:
+            course.suspects[suspect.topic_partition] = None
+        directory.suspects.clear()
+        member = self._next_log(directory, course)
+        if member is None:
+            return 0
+        found = self._next_segment(member, course)
+        if found is None:
+            self._leave(course, directory)
+            if course.current is None:
+                await self._keep(directory, course)
+            return _LEAST_COST_BYTES
+        segment, extent, place = found
+        piece = await self._read(directory, member, segment, extent, place)
+        if piece is not None:
+            self._take(course, member, segment, piece)
+            await self._maybe_keep(directory, course)
+        return max(_LEAST_COST_BYTES, 0 if piece is None else piece.checked_bytes)
+
+    def _next_log(self, directory: LogDirectory, course: _Course) -> Log | None:
+        """The log that is looked at, or comes next; None between two passes."""
+        for _ in range(len(directory.logs) + len(course.suspects) + 1):
+            if course.current is None and not self._choose(directory, course):
+                return None
+            member = directory.logs.get(course.current) if course.current is not None else None
+            if member is not None and not member.offline:
+                return member
+            self._leave(course, directory)
+        return None
+
+    def _choose(self, directory: LogDirectory, course: _Course) -> bool:
+        """Begin with a suspect, or go on with the pass, or begin one if it is time. Whether there is anything to do."""
+        record, now_ms = course.record, self._clock.wall_ms()
+        course.place, course.segment_base_offset = None, -1
+        course.is_extra = bool(course.suspects)
+        if course.is_extra:
+            course.current = next(iter(course.suspects))
+            del course.suspects[course.current]
+            return True
+        if record.partition is None:
+            # A clock that went back must not stop it for good.
+            if not directory.logs or 0 <= now_ms - record.pass_started_ms < self.settings.interval_ms:
+                return False
+            record.pass_started_ms, record.partition, record.next_offset = now_ms, min(directory.logs), 0
+        course.current = record.partition
+        return True
+
+    def _leave(self, course: _Course, directory: LogDirectory) -> None:
+        """The present log is done. The pass ends after the last one."""
+        done, course.current = course.current, None
+        record = course.record
+        if course.is_extra or done is None:
+            return
+        record.next_offset = 0
+        record.partition = min((at for at in directory.logs if at > done), default=None)
+        if record.partition is not None:
+            self._choose(directory, course)
+            return
+        self.count.passes += 1
+        log.info("%s: all logs were checked; %d ranges are damaged", directory.path, self.damaged_ranges())
+
+    def _next_segment(self, member: Log, course: _Course) -> tuple[Segment, Extent, Place] | None:
+        """Where to go on in the log; None at its end."""
+        place = course.place
+        segments = member.segments
+        if place is None:
+            start = max(0 if course.is_extra else course.record.next_offset, member.log_start_offset)
+            number = max(0, segments.place_of(start))
+            place = self._place_in(segments[number], start)
+        else:
+            number = max(0, segments.place_of(course.segment_base_offset))
+            if segments[number].base_offset != course.segment_base_offset:
+                place = Place(0, segments[number].base_offset)
+        while place.position >= segments[number].size_bytes:
+            number += 1
+            if number >= len(segments):
+                return None
+            place = Place(0, segments[number].base_offset)
+        segment = segments[number]
+        course.segment_base_offset, course.place = segment.base_offset, place
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else member.log_end_offset
+        epochs = member.leader_epochs.entries
+        return segment, _extent(member, segment, next_base, epochs), place
+
+    @staticmethod
+    def _place_in(segment: Segment, offset: int) -> Place:
+        """Where to begin in a segment to go on at `offset`: there, or at its beginning."""
+        begin = Place(0, segment.base_offset)
+        if offset <= segment.base_offset:
+            return begin
+        try:
+            position = segment.position_of(offset)
+        except (CorruptSegment, CorruptIndex, OSError):
+            return begin
+        # The batch there may begin before the offset.
+        return begin if not position else Place(position, segment.base_offset)
+
+    async def _read(
+        self, directory: LogDirectory, member: Log, segment: Segment, extent: Extent, place: Place
+    ) -> ScrubPiece | None:
+        """Check a piece in a thread; None when it does not count."""
+        generation = member.generation
+        segment.pin()
+        try:
+            file = segment.log_file
+            piece = await self._offload.thread(_lane(directory), _check_and_let_go, file, extent, place)
+        except OSError as error:
+            directory.fail(error)
+            return None
+        finally:
+            segment.unpin()
+        still_there = member.segments[max(0, member.segments.place_of(segment.base_offset))] is segment
+        if member.offline or member.generation != generation or not still_there:
+            return None
+        return piece
+
+    def _take(self, course: _Course, member: Log, segment: Segment, piece: ScrubPiece) -> None:
+        """Note what was found in the piece that began at the course's place."""
+        assert course.place is not None
+        self.count.checked_bytes += piece.checked_bytes
+        known = list(member.damage)
+        if known:
+            member.damage.forget(segment.base_offset, position=course.place.position, end_position=piece.place.position)
+        is_new = False
+        for damaged in piece.damaged:
+            if damaged.end_offset > member.log_start_offset:
+                member.damage.add(damaged)
+                if damaged not in known:
+                    is_new = True
+                    self.count.found += 1
+                    log.error("%s: damaged, and not served: %s", member.topic_partition, damaged)
+        course.place = piece.place
+        if not course.is_extra:
+            course.record.next_offset = piece.place.next_offset
+        if list(member.damage) != known:
+            course.written = b""
+        if is_new:
+            self._on_damage(member)
+
+    async def _maybe_keep(self, directory: LogDirectory, course: _Course) -> None:
+        if not course.written or self._clock.monotonic_ms() - course.written_ms >= _RECORD_EACH_MS:
+            await self._keep(directory, course)
+
+
+def _lane(directory: LogDirectory) -> str:
+    return f"scrub:{directory.path}"
+
+
+def _extent(member: Log, segment: Segment, next_base: int, epochs: Sequence[EpochEntry]) -> Extent:
+    return Extent(
+        segment.base_offset,
+        next_base,
+        segment.size_bytes,
+        epochs,
+        member.config.max_decompressed_bytes,
+        member.config.compact,
+    )
+
+
+def _check_and_let_go(file: File, extent: Extent, place: Place) -> ScrubPiece:
+    """Check a piece; what was not in memory before need not stay there."""
+    size = min(PIECE_BYTES, extent.end - place.position)
+    was_cached = file.is_cached(place.position, size)
+    piece = check_piece(file, extent, place, max_bytes=PIECE_BYTES)
+    if not was_cached:
+        file.let_go(place.position, piece.place.position - place.position)
+    return piece

@@ -1,0 +1,224 @@
+"""The scrubber over logs: what it finds is not read any more, what is good is, and it goes on where it was."""
+
+import contextlib
+
+import pytest
+
+from barnabas.protocol.batch import iterate_headers
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.scan import CorruptSegment
+from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
+from barnabas.storage.scrubber import Scrubber, ScrubSettings
+from tests.support.crash_disk import CrashDisk
+from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.stores import open_store
+
+ONE = len(batch(b"v" * 20))
+CONFIG = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=2 * ONE, file_delete_delay_ms=0)
+PATH = "/data/topic-0/00000000000000000000.log"
+
+
+class World:
+    """A log of ten batches of one record in three segments, and a scrubber."""
+
+    def __init__(self):
+        self.disk = CrashDisk(lambda: NOW)
+        self.told = []
+
+    async def start(self, records=0):
+        self.store = await open_store("/data", disk=self.disk, config=CONFIG)
+        self.directory = self.store.directories.directories[0]
+        if records:
+            self.store.directories.create_log(TP)
+        for number in range(records):
+            append(self.log, batch(b"v" * 20, timestamp=NOW + number))
+        await self.directory.carry_out_flushes()
+        self.scrubber = Scrubber(
+            self.store.directories,
+            disk=self.disk,
+            clock=self.store.clock,
+            offload=self.store.offload,
+            settings=ScrubSettings(),
+            on_damage=lambda log: self.told.append(list(log.damage)),
+        )
+        self.scrubber.recall()
+        return self
+
+    @property
+    def log(self):
+        return self.store.directories.log(TP)
+
+    def damage(self, position, data, path=PATH):
+        file = self.disk.open(path)
+        file.pwrite(data, position)
+        file.fsync()
+
+    async def scrub(self):
+        while await self.scrubber.step(self.directory):
+            pass
+
+    async def restart(self):
+        await self.store.directories.close()
+        self.disk.kill()
+        self.disk.restart()
+        await self.start()
+
+
+def offsets(data):
+    return [header.base_offset for _, header in iterate_headers(data)]
+
+
+def readable(log):
+    """The offsets that a reader gets who skips what it is refused."""
+    found = []
+    for offset in range(log.log_end_offset):
+        with contextlib.suppress(CorruptSegment):
+            found += offsets(read_bytes(log, offset, max_bytes=1))
+    return sorted(set(found))
+
+
+async def test_a_good_log_is_checked_whole_once_in_an_interval():
+    world = await World().start(10)
+    await world.scrub()
+    assert world.scrubber.count.checked_bytes == 10 * ONE
+    await world.scrub()
+    assert (world.scrubber.count.checked_bytes, world.scrubber.count.passes) == (10 * ONE, 1)
+    world.store.clock.advance(ScrubSettings().interval_ms)
+    await world.scrub()
+    assert (world.scrubber.count.checked_bytes, world.told) == (20 * ONE, [])
+
+
+@pytest.mark.parametrize("at", [10, 65])
+async def test_damage_is_refused_and_the_rest_is_read(at):
+    world = await World().start(10)
+    world.damage(ONE + at, b"\xff\xff")
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(1, 2)]
+    assert world.told == [list(world.log.damage)]
+    with pytest.raises(CorruptSegment):
+        read_bytes(world.log, 1)
+    assert offsets(read_bytes(world.log, 0)) == [0]
+    assert readable(world.log) == [0, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+async def test_a_read_that_begins_before_the_damage_ends_there():
+    world = await World().start(10)
+    world.damage(2 * ONE + 65, b"\xff\xff")
+    await world.scrub()
+    assert offsets(read_bytes(world.log, 0)) == [0, 1]
+    assert offsets(read_bytes(world.log, 3)) == [3]
+
+
+async def test_damage_at_the_beginning_and_over_the_end_of_a_segment():
+    world = await World().start(10)
+    world.damage(0, bytes(ONE + 10))
+    file = world.disk.open(PATH.replace("00.log", "04.log"))
+    file.truncate(2 * ONE + 5)
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(0, 2), (6, 8)]
+    assert readable(world.log) == [2, 3, 4, 5, 8, 9]
+
+
+async def test_what_is_damaged_is_known_after_a_restart_and_looked_at_first():
+    world = await World().start(10)
+    world.damage(ONE + 65, b"\xff\xff")
+    await world.scrub()
+    await world.restart()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(1, 2)]
+    assert len(world.told) == 2
+    with pytest.raises(CorruptSegment):
+        read_bytes(world.log, 1)
+    file = world.disk.open(PATH)
+    good = bytearray(batch(b"v" * 20, timestamp=NOW + 1, base_offset=1, leader_epoch=0))
+    file.pwrite(good, ONE)
+    await world.scrubber.step(world.directory)
+    assert not world.log.damage
+    assert readable(world.log) == list(range(10))
+
+
+async def test_a_pass_goes_on_after_a_restart_where_it_was():
+    world = await World().start(10)
+    await world.scrubber.step(world.directory)
+    await world.scrubber.step(world.directory)
+    seen = world.scrubber.count.checked_bytes
+    assert 0 < seen < 10 * ONE
+    await world.scrubber.keep_all()
+    await world.restart()
+    await world.scrub()
+    assert seen + world.scrubber.count.checked_bytes == 10 * ONE
+
+
+async def test_what_was_cut_or_retired_while_it_was_read_does_not_count():
+    world = await World().start(10)
+    world.damage(5 * ONE % (4 * ONE) + 65, b"\xff\xff", PATH.replace("00.log", "04.log"))
+    read = world.store.offload.thread
+
+    async def cut_meanwhile(lane, call, *arguments):
+        found = await read(lane, call, *arguments)
+        if lane.startswith("scrub") and world.log.log_end_offset > 5:
+            world.store.offload.thread = read
+            await world.store.directories.truncate({TP: 5})
+        return found
+
+    await world.scrubber.step(world.directory)
+    world.store.offload.thread = cut_meanwhile
+    await world.scrub()
+    assert not world.log.damage
+    assert world.scrubber.count.found == 0
+
+
+async def test_a_cut_forgets_the_damage_that_it_took_away():
+    world = await World().start(10)
+    world.damage(65 + ONE, b"\xff\xff", PATH.replace("00.log", "04.log"))
+    await world.scrub()
+    assert len(world.log.damage) == 1
+    await world.store.directories.truncate({TP: 4})
+    for number in range(4, 8):
+        append(world.log, batch(b"w" * 20, timestamp=NOW + number), leader_epoch=1)
+    assert readable(world.log) == list(range(8))
+
+
+async def test_damage_below_the_logs_start_is_none():
+    world = await World().start(10)
+    world.damage(ONE + 65, b"\xff\xff")
+    world.log.advance_high_watermark(10)
+    world.log.advance_log_start_offset(3)
+    await world.scrub()
+    assert not world.log.damage
+
+
+async def test_a_log_that_somebody_could_not_read_is_looked_at_next():
+    world = await World().start(10)
+    await world.scrub()
+    await world.restart()
+    world.damage(0, b"\xff" * 20)
+    with pytest.raises(CorruptSegment):
+        read_bytes(world.log, 0)
+    await world.scrubber.step(world.directory)
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(0, 1)]
+
+
+async def test_damage_below_the_recovery_point_is_found_after_a_kill():
+    world = await World().start(10)
+    await world.directory.checkpoint_all()
+    world.damage(65, b"\xff\xff")
+    world.disk.kill()
+    world.disk.restart()
+    await world.start()
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(0, 1)]
+
+
+def test_what_cannot_be_read_of_the_record_begins_anew():
+    for data in (b"", b"{}", b"[1]", b'{"pass_started_ms": 1, "place": ["a"], "damage": []}'):
+        assert ScrubRecord.decode(data) == ScrubRecord()
+
+
+async def test_the_record_is_kept_in_the_log_directory():
+    world = await World().start(10)
+    world.damage(65, b"\xff\xff")
+    await world.scrub()
+    record = ScrubRecord.decode(world.disk.read_bytes(f"/data/{SCRUB_RECORD}"))
+    assert record.partition is None
+    assert [each.start_offset for each in record.damage[TP]] == [0]
+    assert ScrubRecord.decode(record.encode()) == record

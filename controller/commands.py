@@ -235,7 +235,8 @@ class AlterPartitionItem:
     """The in-sync set that a leader wants, made from the state of this leader epoch and version of the znode.
 
     `joiner_epoch` is the epoch of the broker that joins, as the leader knew it when that broker showed that it has all
-    (KIP-903); -1 when nobody joins or it is not known.
+    (KIP-903); -1 when nobody joins or it is not known. With `resigns` the leader wants another member to lead instead,
+    and the set to stay as it is.
     """
 
     topic: str
@@ -244,6 +245,7 @@ class AlterPartitionItem:
     new_isr: tuple[BrokerId, ...]
     zk_version: int
     joiner_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+    resigns: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -278,7 +280,8 @@ class AlterPartition(Inquiry[AlterPartitionResult]):
 
     Errors of the whole: NOT_CONTROLLER, STALE_BROKER_EPOCH. Of a partition: UNKNOWN_TOPIC_OR_PARTITION,
     FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, and INELIGIBLE_REPLICA for a member that is not alive
-    or is shutting down (KAFKA-14140; beyond 2.7).
+    or is shutting down (KAFKA-14140; beyond 2.7); ELIGIBLE_LEADERS_NOT_AVAILABLE where a leader resigns and nobody else
+    can lead.
     """
 
     broker_id: BrokerId

@@ -521,11 +521,13 @@ class AlterPartitionItem(_message.Message):
     NEW_ISR_FIELD_NUMBER: _builtins.int
     ZK_VERSION_FIELD_NUMBER: _builtins.int
     JOINER_EPOCH_FIELD_NUMBER: _builtins.int
+    RESIGNS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     leader_epoch: _builtins.int
     zk_version: _builtins.int
     joiner_epoch: _builtins.int
+    resigns: _builtins.bool
     @_builtins.property
     def new_isr(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -537,10 +539,11 @@ class AlterPartitionItem(_message.Message):
         new_isr: _abc.Iterable[_builtins.int] | None = ...,
         zk_version: _builtins.int = ...,
         joiner_epoch: _builtins.int = ...,
+        resigns: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["joiner_epoch", b"joiner_epoch", "leader_epoch", b"leader_epoch", "new_isr", b"new_isr", "partition", b"partition", "topic", b"topic", "zk_version", b"zk_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["joiner_epoch", b"joiner_epoch", "leader_epoch", b"leader_epoch", "new_isr", b"new_isr", "partition", b"partition", "resigns", b"resigns", "topic", b"topic", "zk_version", b"zk_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ leader that is still the leader can go on from there (KAFKA-2729).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -27,9 +28,13 @@ from controller.events import Confirmed, Reply
 from controller.office import Office, Procedure, batches
 from controller.partitions import check_state
 from controller.replica_moves import on_isr_changed
+from controller.resignations import resign
 from controller.state import ClusterState, Leadership, StateRead
 from zk_schema import paths
 from zk_schema.ops import Set, Written
+
+_MAY_RESIGN: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.INELIGIBLE_REPLICA})
+"""What the set of a leader that resigns may be: it stays as the controller knows it."""
 
 
 def on_alter_partition(office: Office, token: int, request: AlterPartition) -> Procedure[None]:
@@ -42,13 +47,18 @@ def on_alter_partition(office: Office, token: int, request: AlterPartition) -> P
     changed: list[TopicPartition] = []
     for batch in batches(request.partitions):
         wanted: list[tuple[AlterPartitionItem, Leadership]] = []
+        resigned: list[TopicPartition] = []
         for item in batch:
             decision = decide_isr(office.state, request, item)
-            if isinstance(decision, AlterPartitionOutcome):
+            if item.resigns and (isinstance(decision, Leadership) or decision.error_code in _MAY_RESIGN):
+                resigned.append(item.topic_partition)
+            elif isinstance(decision, AlterPartitionOutcome):
                 result.partitions[item.topic_partition] = decision
             else:
                 wanted.append((item, decision))
         changed += yield from _write(office, wanted, result)
+        if resigned:
+            yield from resign(office, request.broker_id, resigned, result)
         yield office.flush()
     yield [Answer(token, result)]
     yield from on_isr_changed(office, changed)

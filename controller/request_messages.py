@@ -26,6 +26,7 @@ def alter_partition_to_wire(request: AlterPartition) -> wire.AlterPartitionReque
                 new_isr=item.new_isr,
                 zk_version=item.zk_version,
                 joiner_epoch=item.joiner_epoch,
+                resigns=item.resigns,
             )
             for item in request.partitions
         ],
@@ -42,6 +43,7 @@ def alter_partition_from_wire(message: wire.AlterPartitionRequest) -> AlterParti
             new_isr=tuple(map(BrokerId, item.new_isr)),
             zk_version=item.zk_version,
             joiner_epoch=BrokerEpoch(item.joiner_epoch),
+            resigns=item.resigns,
         )
         for item in message.partitions
     ]

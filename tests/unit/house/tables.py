@@ -72,6 +72,7 @@ PURE: Final = (
     "controller/questions.py",
     "controller/reassignment.py",
     "controller/replica_moves.py",
+    "controller/resignations.py",
     "controller/shutdown.py",
     "controller/state.py",
     "controller/tally.py",

@@ -43,7 +43,9 @@ def make_log(directory: Path, shape: LogShape, seed: int) -> int:
         with (directory / f"{base:020d}.log").open("wb") as file:
             while size < shape.segment_bytes and written < shape.total_bytes:
                 records = [
-                    Record(0, BASE_TIME + offset + n, _KEY.format(rng.randrange(shape.keys)).encode(), rng.choice(values))
+                    Record(
+                        0, BASE_TIME + offset + n, _KEY.format(rng.randrange(shape.keys)).encode(), rng.choice(values)
+                    )
                     for n in range(records_a_batch)
                 ]
                 data = build_batch(records, base_offset=offset, codec=codec, leader_epoch=0)

@@ -24,6 +24,9 @@ from barnabas.protocol.batch import (
     BatchHeader,
     CorruptBatch,
     CrcMismatch,
+    InvalidBatchSize,
+    TruncatedBatch,
+    UnsupportedMagic,
 )
 from barnabas.protocol.entries import read_entry, verify_entry
 from barnabas.runtime.disk import File
@@ -110,14 +113,16 @@ def read_tables(file: File, *, end: int, buffer_bytes: int, start: int = 0) -> I
     """
     position = start
     while position < end:
-        data = file.pread(min(buffer_bytes, end - position), position)
-        starts, complete = _follow(data, end - position)
-        if not starts:
-            if complete <= len(data):
-                raise CorruptSource(f"{file.path}: ends at byte {position + len(data)}, before byte {end}")
-            buffer_bytes = complete
-            continue
+        wanted = min(buffer_bytes, end - position)
+        data = file.pread(wanted, position)
+        if len(data) < wanted:
+            raise CorruptSource(f"{file.path}: ends at byte {position + len(data)}, before byte {end}")
         try:
+            starts, complete = _follow(data, end - position)
+            if not starts:
+                assert complete > buffer_bytes
+                buffer_bytes = complete
+                continue
             table = _tabulate(data, starts, complete)
         except CorruptBatch as error:
             raise CorruptSource(f"{file.path}: in the batches from byte {position}: {error}") from error
@@ -128,7 +133,7 @@ def read_tables(file: File, *, end: int, buffer_bytes: int, start: int = 0) -> I
 def _follow(data: bytes, left: int) -> tuple[list[int], int]:
     """Where the whole batches in `data` start and where the last one ends; without one, how many bytes the first has.
 
-    Raises CorruptSource where no batch can be, or where one goes on after the `left` bytes of the file.
+    Raises a CorruptBatch where no batch can be, or where one goes on after the `left` bytes of the file.
     """
     starts: list[int] = []
     at, size = 0, len(data)
@@ -136,19 +141,21 @@ def _follow(data: bytes, left: int) -> tuple[list[int], int]:
     while at + _PREFIX.size <= size:
         _, length, magic = unpack(data, at)
         if not 0 <= magic <= CURRENT_MAGIC:
-            raise CorruptSource(f"message format {magic} is not known")
+            raise UnsupportedMagic(magic)
         end = at + LOG_OVERHEAD_BYTES + length
         least = HEADER_BYTES - LOG_OVERHEAD_BYTES if magic == CURRENT_MAGIC else _LEAST_LENGTH
         if length < least or end > left:
-            raise CorruptSource(f"no batch can have length {length}")
+            raise InvalidBatchSize(f"no batch of length {length} fits the {left - at} bytes that are left")
         if end > size:
             break
         starts.append(at)
         at = end
     if starts:
         return starts, at
+    if left < _PREFIX.size:
+        raise TruncatedBatch(f"{left} bytes cannot hold a batch")
     if size < _PREFIX.size:
-        return starts, _PREFIX.size if left >= _PREFIX.size else 0
+        return starts, _PREFIX.size
     return starts, int(LOG_OVERHEAD_BYTES + unpack(data, 0)[1])
 
 

@@ -62,7 +62,9 @@ def _epochs(log: Log, *, start: int) -> set[tuple[int, ...]]:
     entries = [(entry.epoch, entry.start_offset) for entry in log.leader_epochs.entries]
     ends = [*(begin for _, begin in entries[1:]), log.log_end_offset]
     return {
-        (epoch, max(begin, start)) for (epoch, begin), end in zip(entries, ends, strict=True) if end > max(begin, start)
+        (epoch, max(begin, start))
+        for (epoch, begin), end in zip(entries, ends, strict=False)
+        if end > max(begin, start)
     }
 
 

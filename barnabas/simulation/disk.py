@@ -161,6 +161,11 @@ class SimulatedDisk:
         self._crash_at = None
 
     @property
+    def is_troubled(self) -> bool:
+        """Whether something is to fail, or takes its time."""
+        return bool(self._faults) or self.capacity_bytes is not None or self.on_operation is not None
+
+    @property
     def used_bytes(self) -> int:
         """The sizes of all files."""
         return used_bytes(self._root)

@@ -57,6 +57,9 @@ class Draws:
     """Of the producers beyond the second; these two have acks=all."""
     lull_s: tuple[float, float] = (0.0, 0.0)
     """From when to when, after the load began, no fault begins."""
+    racks: int = 0
+    """In so many racks brokers and readers stand; with 0 nobody reads from followers."""
+
     strikes: list[Moment] | None = None
     errands_at: list[Moment] | None = None
 
@@ -122,6 +125,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
             if (chance := of(f"drift/{number}")).random() < 0.3
         },
         acks=tuple(of(f"acks/{number}").choice([ACKS_ALL, 1, 0]) for number in range(2)),
+        racks=of("racks").choice([0, 0, 2, 3]),
         lull_s=(lull_from_s, lull_from_s and lull_from_s + _LULL_S),
     )
 

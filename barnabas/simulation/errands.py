@@ -22,6 +22,7 @@ from barnabas.protocol.messages import (
     describe_cluster,
     describe_log_dirs,
     elect_leaders,
+    incremental_alter_configs,
     list_partition_reassignments,
     offset_for_leader_epoch,
     update_features,
@@ -40,6 +41,11 @@ from barnabas.protocol.messages.delete_records import DeleteRecordsPartition, De
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -50,8 +56,10 @@ from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateF
 from barnabas.simulation.history import History
 from barnabas.simulation.load import ClientProcess, LoadCount, ProducerProcess
 from barnabas.simulation.moments import Moment
+from barnabas.simulation.settings_tool import SettingsTool
 from barnabas.simulation.strangers import Stranger
 from barnabas.simulation.world import World
+from zk_schema.ops import ZooKeeperError
 
 _TIMEOUT_MS: Final = 3_000
 _PREFERRED: Final = 0
@@ -65,14 +73,35 @@ _SCRATCH_SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
     {"flush.ms": "1000", "flush.messages": "3"},
     {"min.insync.replicas": "2", "max.message.bytes": "2000"},
 )
+_SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
+    {"segment.bytes": "500"},
+    {"segment.bytes": "5000"},
+    {"segment.ms": "4000"},
+    {"flush.ms": "2000"},
+    {"retention.ms": "604800000"},
+    {"index.interval.bytes": "100"},
+    {"max.message.bytes": "100000"},
+    {"file.delete.delay.ms": "1000"},
+    {"message.timestamp.type": "LogAppendTime"},
+    {"message.timestamp.type": "CreateTime"},
+    {"unclean.leader.election.enable": "false"},
+)
+"""What keeps every promise."""
+
+_TOPIC: Final = 2
+_SET: Final = 0
 
 
 class Errands(ClientProcess):
     """A client that runs errands until the load is over."""
 
-    def __init__(self, world: World, name: str, errands: Iterable[Moment]) -> None:
+    def __init__(self, world: World, name: str, errands: Iterable[Moment], *, least_in_sync: int) -> None:
         super().__init__(world.stage, name)
         self._world = world
+        self._least_in_sync = least_in_sync
+        """`min.insync.replicas` of the load's topics may be no smaller: what was promised depends on it."""
+
+        self._tool = SettingsTool(world)
         self._admin = Admin(self.cluster)
         self._errands = errands
         self._scratch: list[str] = []
@@ -91,7 +120,7 @@ class Errands(ClientProcess):
             try:
                 async with asyncio.timeout(15):
                     await KINDS[kind](self)
-            except (ClientError, TimeoutError) as error:
+            except (ClientError, ZooKeeperError, TimeoutError) as error:
                 self._world.tell(f"errand {kind}: {type(error).__name__}")
 
     # Who and what.
@@ -201,6 +230,35 @@ class Errands(ClientProcess):
         wanted = AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(at.topic, [at.partition])])
         await self._ask(alter_replica_log_dirs.API, AlterReplicaLogDirsRequest([wanted]), node=number)
 
+    # Settings.
+
+    async def change_settings(self) -> None:
+        """Of a topic of the load, within what it promises, or of one where all is allowed."""
+        if self._scratch and self.chance.random() < 0.3:
+            topic, settings = self.chance.choice(self._scratch), self.chance.choice(_SCRATCH_SETTINGS)
+        else:
+            at = self._a_partition()
+            assignment = self._world.invariants.assignment(at.topic)
+            replicas = 1 if assignment is None else len(assignment.partitions[at.partition])
+            least = self.chance.randint(self._least_in_sync, max(self._least_in_sync, min(3, replicas)))
+            topic = at.topic
+            settings = self.chance.choice([*_SETTINGS, {"min.insync.replicas": str(least)}])
+        key, value = self.chance.choice(list(settings.items()) or [("segment.bytes", "700")])
+        self._world.tell(f"errand: {key}={value} of {topic}")
+        if self.chance.random() < 0.5:
+            await self._tool.change_topic(topic, {key: value})
+        else:
+            wanted = AlterConfigsResource(_TOPIC, topic, [AlterableConfig(key, _SET, value)])
+            request = IncrementalAlterConfigsRequest([wanted], validate_only=self.chance.random() < 0.1)
+            await self._ask(incremental_alter_configs.API, request, node=self._a_broker())
+
+    async def throttle(self) -> None:
+        """Replication of the load's topics is held back for a while."""
+        topics = list(dict.fromkeys(at.topic for at in self._watched))
+        await self._tool.throttle(topics, bytes_per_s=self.chance.choice([200, 2_000, 20_000]))
+        await asyncio.sleep(self.chance.uniform(1, 8))
+        await self._tool.throttle(topics, bytes_per_s=None)
+
     # Looking.
 
     async def look_at_logs(self) -> None:
@@ -274,6 +332,8 @@ KINDS: Final[Mapping[str, Callable[[Errands], Awaitable[None]]]] = {
     "prefer leaders": Errands.prefer_leaders,
     "elect unclean": Errands.elect_unclean,
     "move log": Errands.move_log,
+    "change settings": Errands.change_settings,
+    "throttle": Errands.throttle,
     "look at logs": Errands.look_at_logs,
     "look at settings": Errands.look_at_settings,
     "look at topics": Errands.look_at_topics,

@@ -271,14 +271,12 @@ async def slow_links(storm: Storm) -> None:
     """Some ways take long."""
     world, chance = storm.world, storm.chance
     hosts = world.hosts
-    ways = [(one, other) for one in hosts for other in hosts if one != other and chance.random() < 0.4]
+    pairs = [(one, other) for one in hosts for other in hosts if one != other and chance.random() < 0.4]
+    ways = {pair: chance.uniform(0.02, 1.5) for pair in pairs}
     hits_before = world.wires.slow_hits
-    for way in ways:
-        world.wires.slow_s[way] = chance.uniform(0.02, 1.5)
-    world.tell(f"{len(ways)} slow ways")
+    world.slow(ways)
     await asyncio.sleep(storm.length_s(1.5))
-    for way in ways:
-        world.wires.slow_s.pop(way, None)
+    world.quicken(ways)
     if world.wires.slow_hits > hits_before:
         world.acted["slow links"] += 1
 

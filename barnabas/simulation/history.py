@@ -69,7 +69,7 @@ class Poll:
     `position`: the offset asked for, when the client knows it. `session`: polls of one client with the same number go
     on where the last one ended; a seek, a new assignment or a reset takes the next number. `final`: one of the reads at
     the end, from the start of the partition to its end, after all faults healed. `high_watermark` and `leader_epoch`:
-    what the leader told with it (None of a follower).
+    what the leader told with it (of a follower no epoch: what it knows of the high watermark is late).
     """
 
     client: str

@@ -71,7 +71,7 @@ class Invariants:
         self._leaders: dict[tuple[TopicPartition, int], int] = {}
         self._newest_epoch: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
-        self._controller_epoch = 0
+        self.controller_epoch = 0
         self._terms: dict[int, int] = {}
         self._states: dict[TopicPartition, tuple[bytes, PartitionState]] = {}
         self._caught_up: dict[tuple[int, int, TopicPartition], None] = {}
@@ -137,9 +137,9 @@ class Invariants:
         znode = self._zookeeper.tree.get(paths.CONTROLLER_EPOCH)
         if znode is not None:
             epoch = ControllerEpochText.decode(znode.data).epoch
-            if epoch < self._controller_epoch:
-                self._report(f"the controller epoch fell from {self._controller_epoch} to {epoch}")
-            self._controller_epoch = epoch
+            if epoch < self.controller_epoch:
+                self._report(f"the controller epoch fell from {self.controller_epoch} to {epoch}")
+            self.controller_epoch = epoch
             self._look_at_terms(epoch)
 
     def _look_at_terms(self, newest: int) -> None:

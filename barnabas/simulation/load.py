@@ -60,6 +60,7 @@ class LoadCount:
     requests: int = 0
     acknowledged: int = 0
     polls: int = 0
+    polls_of_followers: int = 0
     records_read: int = 0
 
 
@@ -74,6 +75,9 @@ class Stage:
     history: History
     settings: LoadSettings
     count: LoadCount = field(default_factory=LoadCount)
+    waiting: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
+    """Producers that wait for the answer to a batch with acks=all, and since when."""
+
     is_over: bool = False
     on_violation: Callable[[str], None] = lambda _: None
     on_out_of_range: Callable[[TopicPartition, int, int], None] = lambda *_: None
@@ -163,6 +167,8 @@ class ProducerProcess(ClientProcess):
                 producer_epoch=identity[1],
                 base_sequence=sequence,
             )
+            if self._is_idempotent:
+                self.stage.waiting[self.name, topic_partition] = self.stage.loop.now_s
             is_delivered = await self._deliver(topic_partition, batch, operations)
             if not self._is_idempotent or generation != self._generation:
                 return is_delivered
@@ -176,6 +182,7 @@ class ProducerProcess(ClientProcess):
             return is_delivered
         finally:
             del self._busy[topic_partition]
+            self.stage.waiting.pop((self.name, topic_partition), None)
 
     def _new_operations(self, topic_partition: TopicPartition) -> list[Produce]:
         stage, settings = self.stage, self.stage.settings
@@ -259,10 +266,12 @@ class ProducerProcess(ClientProcess):
 
 
 class ReaderProcess(ClientProcess):
-    """Reads partitions by assignment, each from its start on."""
+    """Reads partitions by assignment, each from its start on; with a rack from the replica that is nearest."""
 
-    def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition]) -> None:
+    def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition], *, rack: str = "") -> None:
         super().__init__(stage, name)
+        self._rack = rack
+        self._nearer: dict[TopicPartition, tuple[int, float]] = {}
         self._partitions = partitions
         self._positions = dict.fromkeys(partitions, 0)
         self._epochs: dict[TopicPartition, int] = {}
@@ -299,41 +308,59 @@ class ReaderProcess(ClientProcess):
         stage, position = self.stage, self._positions[topic_partition]
         operation = stage.history.poll(self.name, topic_partition, self.now(), position=position, final=final)
         stage.count.polls += 1
+        nearer = None if final else self._nearer.get(topic_partition)
         try:
             leader = await self.cluster.leader(topic_partition)
             known = (await self.cluster.topic(topic_partition.topic)).partitions[topic_partition.partition]
             if known.leader_epoch < self._epochs.get(topic_partition, -1):
                 # A broker that is behind has told of an earlier leader; who heard of a later one waits (KIP-320).
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, context=str(topic_partition))
-            connection = await self.cluster.connection(leader.node_id)
             asked = FetchPartition(
                 partition=topic_partition.partition,
                 current_leader_epoch=known.leader_epoch,
                 fetch_offset=position,
                 partition_max_bytes=1 << 20,
             )
-            request = FetchRequest(
-                replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(topic_partition.topic, [asked])]
-            )
-            response = await connection.request(
-                fetch_api.API, request, timeout_ms=stage.settings.request_timeout_ms, least=9
-            )
-            raise_for(response.error_code, context="fetch")
-            ((answer,),) = (topic.partition_responses for topic in response.responses)
-            raise_for(answer.error_code, context=str(topic_partition))
+            node = leader.node_id if nearer is None else nearer[0]
+            answer = await self._fetch(topic_partition, asked, node, wait_ms=wait_ms, rack="" if final else self._rack)
         except ClientError as error:
             operation.fail(str(error), self.now())
+            self._nearer.pop(topic_partition, None)
             self.cluster.forget(topic_partition.topic)
-            if isinstance(error, KafkaError) and error.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if isinstance(error, KafkaError) and error.error is ErrorCode.OFFSET_OUT_OF_RANGE and nearer is None:
                 stage.on_out_of_range(topic_partition, position, leader.node_id)
             raise
         self._epochs[topic_partition] = known.leader_epoch
+        self._choose_replica(topic_partition, answer.preferred_read_replica, nearer)
         records = _decode(answer.record_set, position)
-        operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=known.leader_epoch)
+        # What a follower knows of the high watermark is late.
+        epoch = known.leader_epoch if nearer is None else None
+        operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=epoch)
         stage.count.records_read += len(records)
+        stage.count.polls_of_followers += nearer is not None
         if records:
             self._positions[topic_partition] = records[-1][0] + 1
         return int(answer.high_watermark)
+
+    async def _fetch(self, at: TopicPartition, asked: FetchPartition, node: int, *, wait_ms: int, rack: str) -> Any:
+        request = FetchRequest(
+            replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(at.topic, [asked])], rack_id=rack
+        )
+        connection = await self.cluster.connection(node)
+        timeout_ms, least = self.stage.settings.request_timeout_ms, 11 if rack else 9
+        response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=least)
+        raise_for(response.error_code, context="fetch")
+        ((answer,),) = (topic.partition_responses for topic in response.responses)
+        raise_for(answer.error_code, context=str(at))
+        return answer
+
+    def _choose_replica(self, at: TopicPartition, preferred: int, nearer: tuple[int, float] | None) -> None:
+        """Go where the leader says, for some time; then ask it again."""
+        now_s = self.stage.loop.now_s
+        if preferred >= 0:
+            self._nearer[at] = preferred, now_s + self.chance.uniform(2, 15)
+        elif nearer is not None and nearer[1] < now_s:
+            del self._nearer[at]
 
 
 def _decode(record_set: memoryview | None, position: int) -> list[tuple[int, bytes]]:

@@ -60,6 +60,7 @@ class Machine:
         self.session: MemorySession | None = None
         self.last_failure: str | None = None
         self.is_pausing = False
+        self.is_stopping = False
         self.thread_delay_s = (0.0001, 0.003)
         for path in self.settings["log.dirs"].split(","):
             self.disk.make_directory(path)
@@ -115,6 +116,7 @@ class Machine:
         life, broker = self.life, self.broker
         assert life is not None
         assert broker is not None
+        self.is_stopping = True
         done = asyncio.get_running_loop().create_future()
         life.context.copy().run(self._begin_stop, broker, done)
         while not done.done() and self.life is life:  # noqa: ASYNC110 - its death has no event
@@ -140,6 +142,7 @@ class Machine:
         if self.session is not None:
             world.zookeeper.disconnect(self.session, hold=True, apply_under_way=self.chance.random() < 0.5)
         self.life = self.broker = self.session = None
+        self.is_stopping = False
 
     # Its process.
 

@@ -23,14 +23,18 @@ from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
 from barnabas.simulation.history_check import check
+from barnabas.simulation.liveness import Liveness
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
-from barnabas.simulation.world import World
+from barnabas.simulation.settings_tool import SettingsTool
+from barnabas.simulation.world import World, rack_of
 
 _BOOT_S: Final = 60.0
 _LEADERS_S: Final = 30.0
 _CONVERGE_S: Final = 120.0
+_READ_S: Final = 600.0
 _LOOK_S: Final = 0.25
+_LIVENESS_EVERY: Final = 2
 _COMPARE_EVERY: Final = 8
 _MOST_STEPS: Final = 3_000_000
 _LEAST_SIMULATED_S: Final = 120.0
@@ -83,7 +87,8 @@ class Trial:
         self._loop = loop
         self._seed = seed
         self._draws = draws
-        self.world = World(loop, seed, brokers=draws.brokers, settings=draws.settings)
+        self.world = World(loop, seed, brokers=draws.brokers, settings=draws.settings, racks=draws.racks)
+        self.liveness = Liveness(self.world)
         self.tally = Tally(seed, brokers=draws.brokers)
         self._partitions: list[TopicPartition] = []
 
@@ -134,11 +139,13 @@ class Trial:
         for number in range(draws.producers):
             acks = draws.acks_of(number)
             clients.append(ProducerProcess(stage, world.client_name(), self._partitions, acks=acks))
-        clients += [ReaderProcess(stage, world.client_name(), self._partitions) for _ in range(draws.readers)]
+        for number in range(draws.readers):
+            rack = rack_of(number, draws.racks) if draws.racks else ""
+            clients.append(ReaderProcess(stage, world.client_name(), self._partitions, rack=rack))
         for client in clients:
             client.start(client.run())
         if draws.errands_at:
-            errands = Errands(world, world.client_name(), draws.errands_at)
+            errands = Errands(world, world.client_name(), draws.errands_at, least_in_sync=draws.min_in_sync)
             errands.start(errands.run())
         damage = Damage(
             world,
@@ -168,6 +175,10 @@ class Trial:
             if machine.has_lost_a_directory:
                 await world.restart(number)
             world.start(number)
+        if "throttle" in self._draws.errands:
+            tool = SettingsTool(world)
+            await tool.throttle(dict.fromkeys(at.topic for at in self._partitions), bytes_per_s=None)
+            await tool.close()
 
     async def _converge(self) -> bool:
         """The cluster becomes whole by itself, while clients go on for a while."""
@@ -187,7 +198,7 @@ class Trial:
         world = self.world
         reader = ReaderProcess(world.stage, world.client_name(), self._partitions)
         try:
-            async with asyncio.timeout(_CONVERGE_S):
+            async with asyncio.timeout(_READ_S):
                 await reader.start(reader.read_all())
         except (ClientError, TimeoutError) as error:
             world.violate(f"the final reads failed: {error!r}")
@@ -199,10 +210,13 @@ class Trial:
     async def _watch(self) -> None:
         """Look at the invariants all the time."""
         invariants, turn = self.world.invariants, 0
+        liveness = self.liveness
         while True:
             await asyncio.sleep(_LOOK_S)
             turn += 1
             invariants.look()
+            if not turn % _LIVENESS_EVERY:
+                liveness.look()
             if not turn % _COMPARE_EVERY:
                 invariants.look_at_znodes()
                 invariants.look_at_returned_replicas(self._loop.now_s)

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from barnabas.client.admin import Admin, NewTopic
@@ -23,6 +23,7 @@ from barnabas.simulation.load import ClientProcess, LoadSettings, Stage
 from barnabas.simulation.loop import Life, SimulationLoop
 from barnabas.simulation.machine import LISTENER_PORT, Machine, Surroundings
 from barnabas.simulation.wires import Wires
+from broker.replica_selector import RACK_AWARE_SELECTOR
 from broker.serve import StartFailed
 from zk_schema.memory import MemoryZooKeeper
 from zk_schema.pipeline import Write
@@ -31,17 +32,30 @@ _RESTART_S: Final = (0.5, 4.0)
 _LOST_ALL_DIRECTORIES: Final = "the last log directory"
 
 
+def rack_of(number: int, racks: int) -> str:
+    """Where the so-manyeth broker or reader stands."""
+    return f"rack-{number % racks}"
+
+
 class World:
     """See the module. Made inside a running `SimulationLoop`, in its world's life."""
 
     def __init__(
-        self, loop: SimulationLoop, seed: str, *, brokers: int, settings: Mapping[str, str] | None = None
+        self,
+        loop: SimulationLoop,
+        seed: str,
+        *,
+        brokers: int,
+        settings: Mapping[str, str] | None = None,
+        racks: int = 0,
     ) -> None:
         self.loop = loop
         self.seed = seed
         self.acted: Counter[str] = Counter()
         self.violations: list[str] = []
         self.notes: list[str] = []
+        self.disturbed_s: dict[str, float] = {}
+        """When something befell a machine last."""
         self.wires = Wires(loop, random.Random(f"{seed}/wires"))
         self.zookeeper = MemoryZooKeeper(latency=self._zookeeper_latency)
         self.chance = random.Random(f"{seed}/world")
@@ -50,7 +64,7 @@ class World:
         surroundings = Surroundings(loop, self.wires, self.zookeeper, seed, self._on_process_failed)
         self.surroundings = surroundings
         self.machines = {
-            number: Machine(surroundings, number, self._broker_settings(number, settings or {}))
+            number: Machine(surroundings, number, self._broker_settings(number, settings or {}, racks))
             for number in range(1, brokers + 1)
         }
         self.invariants = Invariants(list(self.machines.values()), self.zookeeper, self.violate)
@@ -70,7 +84,7 @@ class World:
         loop.on_failure = self._on_life_failed
 
     @staticmethod
-    def _broker_settings(number: int, settings: Mapping[str, str]) -> dict[str, str]:
+    def _broker_settings(number: int, settings: Mapping[str, str], racks: int) -> dict[str, str]:
         given = {
             "broker.id": str(number),
             "zookeeper.connect": "zookeeper:2181",
@@ -80,6 +94,9 @@ class World:
             "log.dirs": "/data/a,/data/b",
             "auto.create.topics.enable": "false",
         }
+        if racks:
+            # Consumers read from the replica in their rack (KIP-392).
+            given |= {"broker.rack": rack_of(number, racks), "replica.selector.class": RACK_AWARE_SELECTOR}
         return given | dict(settings)
 
     # What went wrong.
@@ -89,8 +106,10 @@ class World:
         if len(self.violations) < 50:
             self.violations.append(f"{self.loop.now_s:.3f} s: {text}")
 
-    def tell(self, text: str) -> None:
-        """Note what befell the cluster."""
+    def tell(self, text: str, *hosts: str) -> None:
+        """Note what befell the cluster, and whom."""
+        for host in hosts:
+            self.disturbed_s[host] = self.loop.now_s
         self.notes.append(f"{self.loop.now_s:.3f} {text}")
         self.loop.note(text.encode())
 
@@ -104,7 +123,7 @@ class World:
         """A broker ends its own process."""
         if machine.life is None:
             return
-        self.tell(f"{machine.host} ends itself: {what}: {error!r}")
+        self.tell(f"{machine.host} ends itself: {what}: {error!r}", machine.host)
         machine.last_failure = what
         if what != _LOST_ALL_DIRECTORIES and not isinstance(error, StartFailed):
             self.violate(f"{machine.host} failed: {what}: {error!r}")
@@ -125,7 +144,7 @@ class World:
         """Start a broker, unless it runs."""
         machine = self.machines[number]
         if not machine.is_up:
-            self.tell(f"start {machine.host}")
+            self.tell(f"start {machine.host}", machine.host)
             machine.start()
 
     def start_later(self, number: int, delay_s: float) -> None:
@@ -136,7 +155,7 @@ class World:
         machine = self.machines[number]
         if not machine.is_up:
             return False
-        self.tell(f"kill {machine.host}")
+        self.tell(f"kill {machine.host}", machine.host)
         self._unpause(machine)
         machine.kill()
         self.acted["crash"] += 1
@@ -149,7 +168,7 @@ class World:
             return False
         self._unpause(machine)
         lost = machine.power_cut(keep=machine.chance if keep_some else None)
-        self.tell(f"power cut {machine.host}: {lost} changes lost")
+        self.tell(f"power cut {machine.host}: {lost} changes lost", machine.host)
         self.acted["crash with lost bytes" if lost else "power cut"] += 1
         return True
 
@@ -158,7 +177,7 @@ class World:
         machine = self.machines[number]
         if not machine.is_serving or machine.is_pausing:
             return False
-        self.tell(f"stop {machine.host}")
+        self.tell(f"stop {machine.host}", machine.host)
         self.acted["clean stop"] += 1
         life = machine.life
         await machine.stop()
@@ -171,7 +190,7 @@ class World:
         machine = self.machines[number]
         if machine.life is None or machine.is_pausing:
             return False
-        self.tell(f"pause {machine.host}")
+        self.tell(f"pause {machine.host}", machine.host)
         machine.is_pausing = True
         self.loop.hold(machine.life)
         self._fall_silent(machine)
@@ -181,7 +200,7 @@ class World:
     def resume(self, number: int) -> None:
         machine = self.machines[number]
         if machine.is_pausing and machine.life is not None:
-            self.tell(f"resume {machine.host}")
+            self.tell(f"resume {machine.host}", machine.host)
             self._unpause(machine)
 
     def _unpause(self, machine: Machine) -> None:
@@ -200,7 +219,7 @@ class World:
         def expire() -> None:
             still = machine.life is life and session.session_id == session_id and session.connection is connection
             if still and (machine.is_pausing or machine.host in self.surroundings.zookeeper_cuts):
-                self.tell(f"session of {machine.host} expires")
+                self.tell(f"session of {machine.host} expires", machine.host)
                 self.zookeeper.expire(session)
                 self.acted["session expiry"] += 1
 
@@ -214,7 +233,7 @@ class World:
 
         def on_crash() -> None:
             if machine.is_up:
-                self.tell(f"{machine.host} crashes in a change of its disk")
+                self.tell(f"{machine.host} crashes in a change of its disk", machine.host)
                 self._unpause(machine)
                 machine.kill()
                 self.acted["crash in a write"] += 1
@@ -226,7 +245,7 @@ class World:
         """Let an operation in a log directory fail from now on; then mend it and start the broker anew."""
         machine = self.machines[number]
         fault = machine.disk.fail(operation, path, error=code)
-        self.tell(f"{operation} in {path} of {machine.host} fails with {errno.errorcode[code]}")
+        self.tell(f"{operation} in {path} of {machine.host} fails with {errno.errorcode[code]}", machine.host)
         await self.until(lambda: fault.hits > 0, timeout_s=15)
         await asyncio.sleep(heals_after_s)
         machine.disk.heal()
@@ -239,7 +258,7 @@ class World:
         machine = self.machines[number]
         hits_before = machine.disk.full_hits
         machine.disk.capacity_bytes = machine.disk.used_bytes + room_bytes
-        self.tell(f"disk of {machine.host} has room for {room_bytes} bytes")
+        self.tell(f"disk of {machine.host} has room for {room_bytes} bytes", machine.host)
         await asyncio.sleep(lasts_s)
         machine.disk.capacity_bytes = None
         if machine.disk.full_hits > hits_before:
@@ -257,10 +276,11 @@ class World:
                 hits += 1
                 self.loop.stall(machine.life, seconds)
 
-        self.tell(f"{path} of {machine.host} takes {seconds:.3f} s an operation")
+        self.tell(f"{path} of {machine.host} takes {seconds:.3f} s an operation", machine.host)
         machine.disk.on_operation = delay
         await asyncio.sleep(lasts_s)
         machine.disk.on_operation = None
+        self.disturbed_s[machine.host] = self.loop.now_s
         self.acted["slow disk"] += hits > 0
 
     async def restart(self, number: int) -> None:
@@ -273,20 +293,31 @@ class World:
 
     def cut(self, source: str, target: str) -> None:
         """Let nothing pass from one host to another until `heal`."""
-        self.tell(f"cut {source} -> {target}")
+        self.tell(f"cut {source} -> {target}", source, target)
         self.wires.cut(source, target)
 
     def heal(self, source: str, target: str) -> None:
-        self.tell(f"heal {source} -> {target}")
+        self.tell(f"heal {source} -> {target}", source, target)
         self.wires.heal(source, target)
 
     def reset(self, one: str, other: str) -> int:
         """Reset the connections between two hosts."""
         count = self.wires.reset_between(one, other)
         if count:
-            self.tell(f"reset {count} wires {one} - {other}")
+            self.tell(f"reset {count} wires {one} - {other}", one, other)
             self.acted["reset"] += 1
         return count
+
+    def slow(self, ways: Mapping[tuple[str, str], float]) -> None:
+        """Let ways take so many seconds more."""
+        self.tell(f"{len(ways)} slow ways", *(host for way in ways for host in way))
+        self.wires.slow_s.update(ways)
+
+    def quicken(self, ways: Iterable[tuple[str, str]]) -> None:
+        """The ways are as quick as ever."""
+        for way in ways:
+            self.wires.slow_s.pop(way, None)
+            self.disturbed_s.update(dict.fromkeys(way, self.loop.now_s))
 
     @property
     def hosts(self) -> list[str]:
@@ -302,7 +333,7 @@ class World:
         session = machine.session
         if session is None or session.session_id == 0:
             return False
-        self.tell(f"expire {machine.host}")
+        self.tell(f"expire {machine.host}", machine.host)
         self.zookeeper.expire(session)
         self.acted["session expiry"] += 1
         return True
@@ -312,7 +343,7 @@ class World:
         session = self.machines[number].session
         if session is None or session.connection is None:
             return False
-        self.tell(f"zookeeper connection of broker-{number} breaks")
+        self.tell(f"zookeeper connection of broker-{number} breaks", f"broker-{number}")
         unknown = session.writes_under_way
         self.zookeeper.disconnect(session, apply_under_way=apply_under_way)
         self.acted["unknown outcome" if unknown else "connection loss"] += 1
@@ -346,7 +377,7 @@ class World:
         self.zookeeper.break_no_more(wanted)
         if wanted.has_hit:
             self.acted["unknown outcome"] += 1
-            self.tell(f"zookeeper connection of broker-{number} broke")
+            self.tell(f"zookeeper connection of broker-{number} broke", f"broker-{number}")
             if hold_s:
                 self.cut_zookeeper(number)
                 await asyncio.sleep(hold_s)
@@ -358,7 +389,7 @@ class World:
         machine = self.machines[number]
         cuts = self.surroundings.zookeeper_cuts
         cuts[machine.host] = cuts.get(machine.host, 0) + 1
-        self.tell(f"cut {machine.host} from zookeeper")
+        self.tell(f"cut {machine.host} from zookeeper", machine.host)
         session = machine.session
         if session is None:
             return
@@ -381,7 +412,7 @@ class World:
         cuts[machine.host] -= 1
         if not cuts[machine.host]:
             del cuts[machine.host]
-            self.tell(f"heal {machine.host} to zookeeper")
+            self.tell(f"heal {machine.host} to zookeeper", machine.host)
             session = machine.session
             if session is not None:
                 if session.connection is not None:
@@ -391,12 +422,12 @@ class World:
 
     def stop_zookeeper(self) -> None:
         """The ensemble has no quorum: it serves nobody, and no session ends."""
-        self.tell("zookeeper has no quorum")
+        self.tell("zookeeper has no quorum", *self.hosts)
         self.zookeeper.stop()
         self.acted["zookeeper without quorum"] += 1
 
     def start_zookeeper(self) -> None:
-        self.tell("zookeeper has a quorum")
+        self.tell("zookeeper has a quorum", *self.hosts)
         self.zookeeper.start()
 
     def _zookeeper_latency(self) -> float:

@@ -6,26 +6,29 @@ those of brokers make the broker's configuration (`broker.dynamic_config`), and 
 them other defaults.
 
 At the start, and after a connection was lost, all notifications that are there and were not heard yet are heard: they
-stay for a quarter of an hour, and bear numbers.
+bear numbers, and stay for a quarter of an hour. Whoever hears removes what is older.
 """
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.protocol.ids import BrokerId
+from barnabas.runtime.clock import Clock
 from broker.dynamic_config import DynamicConfig, read_layers
 from broker.topic_configs import TopicConfigs, default_topic_values
 from replication.replicas import Replicas
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
-from zk_schema.ops import SessionLost, ZooKeeperError
+from zk_schema.ops import Delete, OutcomeUnknown, SessionLost, WriteRefused, ZooKeeperError
 from zk_schema.payloads import ConfigChange
 from zk_schema.port import ChildrenChanged, Resync, ZooKeeper, ZooKeeperEvent
 
 log = logging.getLogger(__name__)
 
+_KEPT_MS: Final = 15 * 60 * 1000
 _AT_ONCE: Final = 100
 """Topics whose settings are asked for together."""
 
@@ -39,12 +42,14 @@ class ConfigChanges:
         zk: ZooKeeper,
         dynamic_config: DynamicConfig,
         replicas: Replicas,
+        clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._zk = zk
         self._dynamic_config = dynamic_config
         self._topic_configs = TopicConfigs(dynamic_config, zk)
         self._replicas = replicas
+        self._clock = clock
         self._heard = ""
         self._has_read_broker = False
         self._topics_lag = False
@@ -100,6 +105,21 @@ class ConfigChanges:
             for waiting, awaited in self._waiting.items():
                 if awaited <= name and not waiting.done():
                     waiting.set_result(None)
+        await self._remove_old(names)
+
+    async def _remove_old(self, names: Sequence[str]) -> None:
+        """Those that everybody had time to hear; they are in the order in which they were made."""
+        oldest_ms = self._clock.wall_ms() - _KEPT_MS
+        for name in names:
+            path = f"{paths.CONFIG_CHANGES}/{name}"
+            stat = await self._zk.exists(path)
+            if stat is None:
+                continue
+            if stat.created_ms > oldest_ms:
+                return
+            # Another broker may be faster.
+            with contextlib.suppress(WriteRefused, OutcomeUnknown):
+                await self._zk.write(Delete(path))
 
     async def _apply(self, name: str, data: bytes) -> None:
         try:

@@ -13,7 +13,7 @@ from itertools import dropwhile
 from typing import Final
 
 from broker.config import BrokerConfig
-from broker.config_keys import BROKER_KEYS, OTHER_SPELLINGS, TOPIC_KEYS
+from broker.config_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, OTHER_SPELLINGS, TOPIC_KEYS
 from broker.config_keys.key import REQUIRED, ConfigKey, ConfigType, render_value
 from broker.topic_configs import topic_values
 
@@ -35,6 +35,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    LOGGER = 6
 
 
 @dataclass(slots=True)
@@ -71,6 +72,14 @@ def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) 
     return [_broker_key(config, name, value) for name, value in _selected(known | others, names)]
 
 
+def describe_all_brokers(config: BrokerConfig, names: Collection[str] | None = None) -> list[Description]:
+    """What ZooKeeper sets for all brokers, or those of `names` that are set there; an empty `names` asks for all."""
+    described = [_broker_key(config, name, text) for name, text in _selected(config.layers.of_all_brokers, names)]
+    for each in described:
+        each.synonyms = [synonym for synonym in each.synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+    return described
+
+
 def describe_topic(
     config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Description]:
@@ -87,7 +96,7 @@ def _selected(values: Mapping[str, str | None], names: Collection[str] | None) -
 
 
 def _broker_key(config: BrokerConfig, name: str, value: str | None) -> Description:
-    key = BROKER_KEYS.get(name)
+    key = BROKER_KEYS.get(name) or DYNAMIC_ONLY_KEYS.get(name)
     typed = key or next((BROKER_KEYS[other] for other in _spellings(name) if other in BROKER_KEYS), None)
     is_sensitive = typed is None or typed.is_sensitive
     return Description(
@@ -95,7 +104,7 @@ def _broker_key(config: BrokerConfig, name: str, value: str | None) -> Descripti
         value=None if is_sensitive else value,
         type=ConfigType.UNKNOWN if typed is None else typed.type,
         is_sensitive=is_sensitive,
-        read_only=key is None or not key.dynamic,
+        read_only=key is None or not key.is_changeable,
         documentation=None if key is None else key.documentation,
         synonyms=_broker_synonyms(config, name, is_sensitive=is_sensitive),
     )
@@ -121,10 +130,17 @@ def _topic_key(config: BrokerConfig, overrides: Mapping[str, str], name: str, va
 
 def _broker_synonyms(config: BrokerConfig, name: str, *, is_sensitive: bool) -> list[Synonym]:
     found = []
-    for spelling in _spellings(name):
-        if spelling in config.given:
-            text = None if is_sensitive else config.given[spelling]
-            found.append(Synonym(spelling, text, ConfigSource.STATIC_BROKER))
+    layers = config.layers
+    for layer, source in (
+        (layers.of_this_broker, ConfigSource.DYNAMIC_BROKER),
+        (layers.of_all_brokers, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (layers.static, ConfigSource.STATIC_BROKER),
+    ):
+        found += [
+            Synonym(spelling, None if is_sensitive else layer[spelling], source)
+            for spelling in _spellings(name)
+            if spelling in layer
+        ]
     for spelling in _spellings(name):
         default = _default_text(BROKER_KEYS.get(spelling))
         if default is not None:

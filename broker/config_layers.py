@@ -27,8 +27,8 @@ class DynamicConfigRefused(Exception):
 
 def check_change(
     config: BrokerConfig, wanted: Mapping[str, str], *, changed: Collection[str], of_this_broker: bool
-) -> None:
-    """Whether a layer may become `wanted`, in which the keys of `changed` are new, others, or gone.
+) -> BrokerConfig:
+    """What becomes of the configuration if a layer does, in which the keys of `changed` are new, others, or gone.
 
     The others were there before: those that are left out are left out still, and do not count.
 
@@ -50,6 +50,7 @@ def check_change(
     except ConfigError as error:
         raise DynamicConfigRefused(f"{error}.") from error
     _check_thread_counts(config, then)
+    return then
 
 
 def lay(

@@ -1,10 +1,13 @@
 """How many connections a broker takes, as its configuration says."""
 
 import socket
+from typing import Final
 
 from barnabas.runtime.network import ConnectionLimits
 from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigError
+
+HOST_LIMITS: Final = "max.connections.per.ip.overrides"
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
@@ -27,8 +30,6 @@ def _by_address(config: BrokerConfig) -> dict[str, int]:
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise ConfigError(
-                "max.connections.per.ip.overrides", host, f"a host that can be found ({error})"
-            ) from error
+            raise ConfigError(HOST_LIMITS, host, f"a host that can be found ({error})") from error
         by_address |= {str(entry[4][0]): limit for entry in found}
     return by_address

@@ -6,7 +6,7 @@ its place, and a warning says so.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from barnabas.storage.log_config import LogConfig, TimestampType
@@ -30,6 +30,10 @@ class TopicConfigRefused(Exception):
     """A topic may not have this configuration; peers are answered INVALID_CONFIG with the text."""
 
 
+class TopicValueInvalid(TopicConfigRefused):
+    """A value is not one of its key's; who changes a topic is answered INVALID_REQUEST, as by Kafka."""
+
+
 def check_topic_config(overrides: Mapping[str, str]) -> None:
     """Refuse what Kafka 2.7 would refuse, then what does not act in this version.
 
@@ -42,7 +46,7 @@ def check_topic_config(overrides: Mapping[str, str]) -> None:
     try:
         values = {name: TOPIC_KEYS[name].parse(text) for name, text in overrides.items()}
     except ConfigError as error:
-        raise TopicConfigRefused(f"Invalid topic config: {error}.") from error
+        raise TopicValueInvalid(f"Invalid topic config: {error}.") from error
     _check_lags(values)
     for name, text in overrides.items():
         key = TOPIC_KEYS[name]
@@ -52,6 +56,18 @@ def check_topic_config(overrides: Mapping[str, str]) -> None:
             key.require_served(values[name], text)
         except ConfigError as error:
             raise TopicConfigRefused(f"Invalid topic config: {error}.") from error
+
+
+def check_topic_change(wanted: Mapping[str, str], changed: Collection[str]) -> None:
+    """Whether a topic may set `wanted`, in which the keys of `changed` are new, others, or gone.
+
+    Raises:
+        TopicConfigRefused: naming the key.
+    """
+    check_topic_config({name: text for name, text in wanted.items() if name in changed})
+    # What was there before may be of another version of us, or of Kafka; it is left out where it cannot be.
+    values, _ = _parsed(wanted)
+    _check_lags(values)
 
 
 def _check_lags(values: Mapping[str, ConfigValue]) -> None:
@@ -78,7 +94,12 @@ def default_topic_values(config: BrokerConfig) -> dict[str, ConfigValue]:
 
 def topic_values(config: BrokerConfig, overrides: Mapping[str, str]) -> tuple[dict[str, ConfigValue], list[str]]:
     """Every topic key as it is with these overrides, and why some of them were left out."""
-    values = default_topic_values(config)
+    values, left_out = _parsed(overrides)
+    return default_topic_values(config) | values, left_out
+
+
+def _parsed(overrides: Mapping[str, str]) -> tuple[dict[str, ConfigValue], list[str]]:
+    values = {}
     left_out = []
     for name, text in overrides.items():
         key = TOPIC_KEYS.get(name)

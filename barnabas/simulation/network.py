@@ -194,7 +194,7 @@ class SimulatedNetwork:
         self._connections: dict[SimulatedConnection, None] = {}
         self._listening: dict[int, None] = {}
 
-    def limit(self, limits: ConnectionLimits) -> None:  # noqa: ARG002
+    def limit(self, limits: ConnectionLimits) -> None:
         """Nobody is refused in this world."""
 
     async def listen(self, host: str, port: int) -> SimulatedListener:  # noqa: ARG002 - a machine has one address

@@ -3,6 +3,7 @@
 from typing import Final
 
 from broker.handlers import (
+    alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
@@ -15,6 +16,7 @@ from broker.handlers import (
     describe_log_dirs,
     elect_leaders,
     fetch,
+    incremental_alter_configs,
     init_producer_id,
     list_offsets,
     list_partition_reassignments,
@@ -37,6 +39,8 @@ ALL: Final[tuple[Handler, ...]] = (
     init_producer_id.API,
     offset_for_leader_epoch.API,
     describe_configs.API,
+    alter_configs.API,
+    incremental_alter_configs.API,
     describe_log_dirs.API,
     alter_replica_log_dirs.API,
     create_partitions.API,

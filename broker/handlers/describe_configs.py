@@ -1,9 +1,10 @@
 """DescribeConfigs, versions 0 to 3: the configuration of topics, of this broker, and of its loggers.
 
-A broker describes itself when it is named by its id; with an empty name the cluster's dynamic defaults are meant, of
-which this version has none. Another broker's id is answered INVALID_REQUEST, an unknown topic
-UNKNOWN_TOPIC_OR_PARTITION. One resource of a type that there is not fails the whole request with INVALID_REQUEST.
-Values of secrets are null. No keys, or null, ask for all of them; a key that there is not is left out.
+A broker describes itself when it is named by its id; with an empty name what ZooKeeper sets for all brokers is meant.
+Another broker's id is answered INVALID_REQUEST, an unknown topic UNKNOWN_TOPIC_OR_PARTITION. One resource of a type
+that there is not fails the whole request with INVALID_REQUEST. Values of secrets are null. No keys, or null, ask for
+all of them; a key that there is not is left out. A key that Kafka changes in a running broker and this version does not
+is told as read-only.
 
 An answer is bounded: what a request names beyond `MAX_RESOURCES` and `MAX_ANSWER_BYTES` is answered INVALID_REQUEST.
 
@@ -13,10 +14,8 @@ Version 0 has a flag for defaults that Kafka 2.7 never sets; so here.
 """
 
 import logging
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
@@ -30,7 +29,9 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from broker.config_description import Description, describe_broker, describe_topic
+from broker import logger_levels
+from broker.config_description import ConfigSource, Description, describe_all_brokers, describe_broker, describe_topic
+from broker.config_resources import ResourceRefused, ResourceType, require_this_broker
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.topic_configs import TopicConfigs
@@ -41,33 +42,11 @@ from zk_schema.ops import ZooKeeperError
 
 log = logging.getLogger(__name__)
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_MAX_ID_LENGTH: Final = 100
-_LOGGER_SOURCE: Final = 6
-_LEVEL_NAMES: Final = {logging.CRITICAL: "FATAL", logging.WARNING: "WARN"}
-
 MAX_RESOURCES: Final = 2_000
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 """An answer is many times its request, the more if that names a thing again and again."""
 _TEXT_BYTES: Final = 4
 """A text's length and its share of the numbers beside it."""
-
-
-class ResourceType(IntEnum):
-    """What can be described. The number is that of Kafka's ConfigResource."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-
-
-class _Refused(Exception):
-    """A resource that is answered with an error."""
-
-    def __init__(self, error: ErrorCode, message: str | None) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -131,7 +110,7 @@ async def _tell(
 ) -> _Told:
     try:
         configs = await _describe(request, context, resource, overrides)
-    except _Refused as refused:
+    except ResourceRefused as refused:
         return _Told(refused.error, refused.message)
     return _Told(configs=configs, size_bytes=sum(map(_size_bytes, configs)))
 
@@ -156,14 +135,13 @@ async def _describe(
             overrides[name] = await _overrides(context, name)
         descriptions = describe_topic(broker.config, overrides[name], keys)
     elif resource.resource_type == ResourceType.BROKER:
-        if not name:
-            return []
-        _require_this_broker(context, name, "or an empty name")
-        descriptions = describe_broker(broker.config, keys)
+        if name:
+            require_this_broker(broker.broker_id, name)
+        descriptions = (describe_broker if name else describe_all_brokers)(broker.config, keys)
     else:
         if not name:
-            raise _Refused(ErrorCode.INVALID_REQUEST, "A broker's loggers are asked for by its id.")
-        _require_this_broker(context, name)
+            raise ResourceRefused(ErrorCode.INVALID_REQUEST, "A broker's loggers are asked for by its id.")
+        require_this_broker(broker.broker_id, name)
         return _loggers(frozenset(keys or ()))
     return [
         _result(each, synonyms=request.include_synonyms, documentation=request.include_documentation)
@@ -175,23 +153,14 @@ async def _overrides(context: RequestContext, topic: str) -> dict[str, str]:
     try:
         check_topic_name(topic)
     except TopicRefused as error:
-        raise _Refused(error.error, error.message) from error
+        raise ResourceRefused(error.error, error.message) from error
     if not context.broker.metadata.has_topic(topic):
-        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        raise ResourceRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     try:
         return await TopicConfigs(context.broker.dynamic_config, context.broker.zk).overrides(topic)
     except (ZooKeeperError, InvalidPayload) as error:
         log.warning("topic %s: its configuration cannot be read: %s", topic, error)
-        raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The topic's configuration cannot be read.") from error
-
-
-def _require_this_broker(context: RequestContext, name: str, otherwise: str = "") -> None:
-    # Python does not read a number of thousands of digits.
-    if len(name) > _MAX_ID_LENGTH or not _INTEGER.fullmatch(name) or not -(2**31) <= int(name) < 2**31:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"A broker's id is a number, not '{name}'.")
-    if int(name) != context.broker.broker_id:
-        message = f"This is broker {context.broker.broker_id}: ask it for that {otherwise}".rstrip()
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"{message}, not for {name}.")
+        raise ResourceRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "The topic's configuration cannot be read.") from error
 
 
 def _result(described: Description, *, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult:
@@ -211,18 +180,9 @@ def _result(described: Description, *, synonyms: bool, documentation: bool) -> D
 
 
 def _loggers(keys: Collection[str]) -> list[DescribeConfigsResourceResult]:
-    """The process's loggers and their levels in Kafka's words. They cannot be changed from outside in this version."""
-    root = logging.getLogger()
-    named = {name: each for name, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}
-    levels = {name: each.getEffectiveLevel() for name, each in sorted(named.items())}
     return [
-        DescribeConfigsResourceResult(
-            name=name,
-            value=_LEVEL_NAMES.get(level, logging.getLevelName(level)),
-            read_only=True,
-            config_source=_LOGGER_SOURCE,
-        )
-        for name, level in ({"root": root.getEffectiveLevel()} | levels).items()
+        DescribeConfigsResourceResult(name=name, value=level, read_only=False, config_source=ConfigSource.LOGGER)
+        for name, level in logger_levels.levels().items()
         if not keys or name in keys
     ]
 

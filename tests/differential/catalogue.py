@@ -30,6 +30,8 @@ GROUPS = (
     "describe_log_dirs",
     "alter_replica_log_dirs",
     "describe_configs",
+    "alter_configs",
+    "incremental_alter_configs",
     "init_producer_id",
     "offset_for_leader_epoch",
     "elect_leaders",

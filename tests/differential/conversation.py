@@ -14,7 +14,15 @@ from barnabas.protocol.compiler import decode_whole, encode
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import decode_response_header, encode_request_header
 from barnabas.protocol.ids import ApiKey
-from barnabas.protocol.messages import APIS, create_topics, delete_topics, list_offsets, metadata, produce
+from barnabas.protocol.messages import (
+    APIS,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    list_offsets,
+    metadata,
+    produce,
+)
 from barnabas.protocol.primitives import WireError
 from tests.differential.normalise import Normaliser, Value
 from tests.support.raw_client import ConnectionClosed, NoAnswer, RawConnection
@@ -156,6 +164,19 @@ class Conversation:
             raise SetupFailed(f"{name}: {error.name}")
         self.await_leaders(name, partitions)
         return name
+
+    def await_broker_config(self, key: str, value: str | None) -> None:
+        """Return when broker 1 tells this value, or none, of a key that ZooKeeper sets. Not recorded."""
+        wanted = describe_configs.DescribeConfigsRequest([describe_configs.DescribeConfigsResource(4, "1", [key])])
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while True:
+            (result,) = self._prepare(1, wanted).results
+            told = [each.value for each in result.configs if each.config_source in (2, 3)]
+            if told == ([] if value is None else [value]):
+                return
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"{key} is {told}")
+            time.sleep(0.01)
 
     def create_again(self, name: str) -> None:
         """Create a topic of a name that was just deleted; Kafka answers a deletion before the name is free."""

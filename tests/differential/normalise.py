@@ -44,6 +44,7 @@ _LOCAL_CONFIGS = {
     "zookeeper.connect",
 }
 _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
+    "AlterConfigsResourceResponse": ("resource_type", "resource_name"),
     "AlterReplicaLogDirPartitionResult": ("partition_index",),
     "AlterReplicaLogDirTopicResult": ("topic_name",),
     "ApiVersionsResponseKey": ("api_key",),

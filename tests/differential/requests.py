@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from barnabas.protocol.messages import create_topics, describe_configs, fetch, list_offsets, metadata, produce
+from barnabas.protocol.messages import (
+    alter_configs,
+    create_topics,
+    describe_configs,
+    fetch,
+    incremental_alter_configs,
+    list_offsets,
+    metadata,
+    produce,
+)
 from barnabas.protocol.messages import offset_for_leader_epoch as epochs
 
 TOPIC = 2
 BROKER = 4
+LOGGER = 8
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def produce_to(
@@ -188,3 +200,29 @@ def epoch_end(
 ) -> epochs.OffsetForLeaderEpochRequest:
     asked = epochs.OffsetForLeaderPartition(partition, current_leader_epoch, epoch)
     return epochs.OffsetForLeaderEpochRequest(replica_id, [epochs.OffsetForLeaderTopic(topic, [asked])])
+
+
+def alter(
+    *resources: tuple[int, str, dict[str, str | None]], validate_only: bool = False
+) -> alter_configs.AlterConfigsRequest:
+    """An AlterConfigs request; a resource is its type, its name and all that shall be set."""
+    wanted = [
+        alter_configs.AlterConfigsResource(
+            kind, name, [alter_configs.AlterableConfig(key, value) for key, value in settings.items()]
+        )
+        for kind, name, settings in resources
+    ]
+    return alter_configs.AlterConfigsRequest(wanted, validate_only)
+
+
+def change(
+    *resources: tuple[int, str, list[tuple[str, int, str | None]]], validate_only: bool = False
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    """An IncrementalAlterConfigs request; a resource is its type, its name, and changes: key, operation, value."""
+    wanted = [
+        incremental_alter_configs.AlterConfigsResource(
+            kind, name, [incremental_alter_configs.AlterableConfig(*each) for each in changes]
+        )
+        for kind, name, changes in resources
+    ]
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(wanted, validate_only)

@@ -39,8 +39,15 @@ def test_a_key_that_there_is_not_is_left_out() -> None:
 def test_a_default_has_itself_as_its_only_synonym() -> None:
     described = broker_key("num.io.threads", {})
     assert (described.value, described.type, described.source) == ("8", ConfigType.INT, DEFAULT)
-    assert not described.read_only
     assert synonyms(described) == [("num.io.threads", "8", DEFAULT)]
+
+
+def test_only_what_this_version_changes_in_a_running_broker_can_be_written() -> None:
+    assert not broker_key("log.segment.bytes", {}).read_only
+    assert broker_key("num.io.threads", {}).read_only
+    assert broker_key("listeners", {}).read_only
+    assert broker_key("broker.id", {}).read_only
+    assert not topic_key("segment.bytes", {}).read_only
 
 
 def test_a_static_value_is_shown_as_it_was_written_among_the_synonyms() -> None:

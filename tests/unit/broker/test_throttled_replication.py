@@ -90,7 +90,7 @@ class Changing:
             await self.world.replicas.assign(assignment)
         dynamic_config = DynamicConfig(self.config)
         let_replicas_follow(dynamic_config, self.world.replicas)
-        changes = ConfigChanges(ME, self.zk, dynamic_config, self.world.replicas)
+        changes = ConfigChanges(ME, self.zk, dynamic_config, self.world.replicas, self.world.clock)
         self.task = asyncio.create_task(changes.run())
         await self.settle()
         return self

@@ -67,6 +67,7 @@ class SegmentWorld:
     modified_ms: dict[int, int] = field(default_factory=lambda: {0: NOW})
     aborted: dict[int, list[AbortedTxn]] = field(default_factory=lambda: {0: []})
     producers: ProducerState = field(default_factory=ProducerState)
+    last_put: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._file(0).close()
@@ -99,9 +100,10 @@ class SegmentWorld:
         """Append a batch of (key, value) pairs, with a millisecond between any two; its base offset."""
         base = self.next_offset
         made = [
-            Record(0, NOW + base + n, _bytes(key), _bytes(value), (("n", b"%d" % (base + n)),))
+            Record(base + n, NOW + base + n, _bytes(key), _bytes(value), (("n", b"%d" % (base + n)),))
             for n, (key, value) in enumerate(records)
         ]
+        self.last_put = made
         self.write(
             build_batch(
                 made,

@@ -22,9 +22,9 @@ from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.convergence import why_not_converged
-from barnabas.simulation.draws import Draws, draw
+from barnabas.simulation.draws import Draws
 from barnabas.simulation.history import ACKS_ALL
-from barnabas.simulation.load import ProducerProcess, ReaderProcess
+from barnabas.simulation.load import LoadSettings, ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
 from barnabas.simulation.trial import Tally, Trial, run_trial
 from barnabas.simulation.wires import WireWeather
@@ -141,9 +141,9 @@ def run_plan(
     topic_settings: Mapping[str, str] | None = None,
 ) -> Tally:
     """Run a story on a fresh cluster to its verdict."""
-    draws = _calm(seed)
-    draws.brokers, draws.replication_factor, draws.min_in_sync = brokers, replication_factor, min_in_sync
-    draws.partitions = partitions
+    draws = _calm(
+        brokers=brokers, replication_factor=replication_factor, min_in_sync=min_in_sync, partitions=partitions
+    )
     draws.settings = {"replica.lag.time.max.ms": "4000", "zookeeper.session.timeout.ms": "6000"} | dict(settings or {})
     draws.topic_settings = {"min.insync.replicas": str(min_in_sync)} | dict(topic_settings or {})
     loop = SimulationLoop(random.Random(f"{seed}/loop"))  # type: ignore[abstract]
@@ -168,10 +168,27 @@ def run_plan(
     return trials[0].finish()
 
 
-def _calm(seed: str) -> Draws:
-    """The choices of a seed without faults, on a quick network."""
-    draws = draw(seed)
-    draws.topics, draws.shuffle, draws.drift = 1, 0.0, {}
-    draws.weather = WireWeather()
-    draws.load.give_up_s, draws.load.request_timeout_ms, draws.load.value_bytes = 25.0, 4_000, 40
-    return draws
+def _calm(*, brokers: int, replication_factor: int, min_in_sync: int, partitions: int) -> Draws:
+    """A cluster without faults on a quick network."""
+    return Draws(
+        brokers=brokers,
+        replication_factor=replication_factor,
+        min_in_sync=min_in_sync,
+        partitions=partitions,
+        topics=1,
+        lasts_s=0.0,
+        shuffle=0.0,
+        syncs_each_append=False,
+        settings={},
+        topic_settings={},
+        weather=WireWeather(),
+        load=LoadSettings(max_records=6, request_timeout_ms=4_000, give_up_s=25.0),
+        producers=0,
+        readers=0,
+        weights={},
+        mean_gap_s=1.0,
+        mean_length_s=1.0,
+        max_at_once=0,
+        errands=(),
+        errand_gap_s=1.0,
+    )

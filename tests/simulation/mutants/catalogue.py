@@ -150,6 +150,7 @@ PLANS: Final[Mapping[int, Plan]] = {
             ("controller.isr_changes", "may_join", cluster.everybody_may_join),
         ),
         stories.a_dead_broker_is_proposed,
+        {"settings": {"auto.leader.rebalance.enable": "false"}},
     ),
     26: Plan(
         mutant(

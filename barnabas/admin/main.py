@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "elect-leaders": Entry("barnabas.admin.elect_leaders", "elect_leaders", "Let the preferred replicas lead."),
     "produce": Entry("barnabas.admin.produce", "produce", "Write records to a topic, from files or standard input."),
     "consume": Entry("barnabas.admin.consume", "consume", "Read records of topics to standard output."),
+    "records": Entry("barnabas.admin.records", "records", "Give up the beginning of partitions."),
     "dump-log": Entry("barnabas.admin.dump_log", "dump_log", "Show what stands in the files of a log directory."),
     "completion": Entry("barnabas.admin.completion", "completion", "Print the completion script of a shell."),
 }

@@ -6,7 +6,8 @@ those of brokers make the broker's configuration (`broker.dynamic_config`), and 
 them other defaults.
 
 At the start, and after a connection was lost, all notifications that are there and were not heard yet are heard: they
-bear numbers, and stay for a quarter of an hour. Whoever hears removes what is older.
+bear numbers, and stay for a quarter of an hour. Whoever hears of one removes what is so much older than it, by
+ZooKeeper's clock.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.protocol.ids import BrokerId
-from barnabas.runtime.clock import Clock
 from broker.dynamic_config import DynamicConfig, read_layers
 from broker.topic_configs import TopicConfigs, default_topic_values
 from replication.replicas import Replicas
@@ -42,14 +42,12 @@ class ConfigChanges:
         zk: ZooKeeper,
         dynamic_config: DynamicConfig,
         replicas: Replicas,
-        clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._zk = zk
         self._dynamic_config = dynamic_config
         self._topic_configs = TopicConfigs(dynamic_config, zk)
         self._replicas = replicas
-        self._clock = clock
         self._heard = ""
         self._has_read_broker = False
         self._topics_lag = False
@@ -85,7 +83,7 @@ class ConfigChanges:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
                     await heard
-            return heard.done()
+            return heard.done() and not heard.cancelled()
         finally:
             del self._waiting[heard]
 
@@ -109,13 +107,13 @@ class ConfigChanges:
 
     async def _remove_old(self, names: Sequence[str]) -> None:
         """Those that everybody had time to hear; they are in the order in which they were made."""
-        oldest_ms = self._clock.wall_ms() - _KEPT_MS
-        for name in names:
+        newest = None if len(names) < 2 else await self._zk.exists(f"{paths.CONFIG_CHANGES}/{names[-1]}")
+        if newest is None:
+            return
+        for name in names[:-1]:
             path = f"{paths.CONFIG_CHANGES}/{name}"
             stat = await self._zk.exists(path)
-            if stat is None:
-                continue
-            if stat.created_ms > oldest_ms:
+            if stat is not None and stat.created_ms >= newest.created_ms - _KEPT_MS:
                 return
             # Another broker may be faster.
             with contextlib.suppress(WriteRefused, OutcomeUnknown):

@@ -387,7 +387,7 @@ class _Start:
             broker_id=broker_id,
             cluster_id=cluster_id,
             dynamic_config=self._dynamic_config,
-            config_changes=ConfigChanges(broker_id, zk, self._dynamic_config, replicas, ports.clock),
+            config_changes=ConfigChanges(broker_id, zk, self._dynamic_config, replicas),
             clock=ports.clock,
             random=ports.random,
             offload=ports.offload,

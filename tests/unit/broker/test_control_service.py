@@ -327,7 +327,7 @@ async def test_settings_that_change_while_replicas_are_made_reach_all_of_them() 
     ordered = await Ordered().open()
     await ordered.set_config("t", min_insync_replicas="1")
     replicas = ordered.broker.services.replicas
-    changes = ConfigChanges(ME, ordered.zk, DynamicConfig(make_config()), replicas, ManualClock())
+    changes = ConfigChanges(ME, ordered.zk, DynamicConfig(make_config()), replicas)
     order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(100))))
     while not replicas.partitions():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)

@@ -1,4 +1,7 @@
-"""What each key of a log does, set at the broker and at the topic: from the text of the key to the log's behaviour."""
+"""What each key of a log does, set at the broker and at the topic: from the text of the key to the log's behaviour.
+
+Set in the broker's file, in ZooKeeper while the log is open, or for the topic.
+"""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -13,8 +16,10 @@ from barnabas.storage.append import AppendRejected
 from barnabas.storage.log import Log
 from barnabas.storage.maintenance import flush_due
 from broker.config import resolve_broker_config
+from broker.dynamic_config import DynamicConfig
 from broker.topic_configs import resolve_topic
 from replication.partition import ALL_REPLICAS, PartitionRefused
+from replication.settings import TopicSettings
 from tests.support.clock import ManualClock
 from tests.unit.broker.small_broker import SmallBroker
 from tests.unit.storage.logs import NOW, TP, Owner, append, batch, make_log, make_ports
@@ -35,16 +40,33 @@ def at_topic(**keys: str) -> Level:
     return "topic", {name.replace("_", "."): text for name, text in keys.items()}
 
 
+def live(**keys: str) -> Level:
+    return "zookeeper", {name.replace("_", "."): text for name, text in keys.items()}
+
+
+def settings_of(level: Level, *, after_the_change: bool = True) -> TopicSettings:
+    """What a topic acts on; of a level in ZooKeeper, before or after it is heard of."""
+    where, keys = level
+    dynamic_config = DynamicConfig(
+        resolve_broker_config({"zookeeper.connect": "z"} | (dict(keys) if where == "broker" else {}))
+    )
+    if where == "zookeeper" and after_the_change:
+        dynamic_config.apply(of_all_brokers=keys, of_this_broker={})
+        assert dynamic_config.current.layers.of_all_brokers == keys
+    settings, left_out = resolve_topic(dynamic_config.current, keys if where == "topic" else {})
+    assert left_out == []
+    return settings
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """A log whose settings are what one level says."""
 
     def made(level: Level, *, owner: Owner | None = None, clock: ManualClock | None = None) -> Log:
-        where, keys = level
-        config = resolve_broker_config({"zookeeper.connect": "z"} | (dict(keys) if where == "broker" else {}))
-        settings, left_out = resolve_topic(config, keys if where == "topic" else {})
-        assert left_out == []
-        return make_log(str(tmp_path), settings.log, make_ports(owner=owner, clock=clock))
+        opened = settings_of(level, after_the_change=False)
+        log = make_log(str(tmp_path), opened.log, make_ports(owner=owner, clock=clock))
+        log.config = settings_of(level).log
+        return log
 
     return made
 
@@ -53,7 +75,9 @@ def segments(log: Log) -> int:
     return len(log.segments)
 
 
-@pytest.mark.parametrize("level", [at_broker(log_segment_bytes="200"), at_topic(segment_bytes="200")])
+@pytest.mark.parametrize(
+    "level", [at_broker(log_segment_bytes="200"), live(log_segment_bytes="200"), at_topic(segment_bytes="200")]
+)
 def test_a_segment_ends_at_its_size(make: Make, level: Level) -> None:
     log = make(level)
     append(log, batch(VALUE))
@@ -66,6 +90,7 @@ def test_a_segment_ends_at_its_size(make: Make, level: Level) -> None:
     ("level", "age_ms"),
     [
         (at_broker(log_roll_ms="1000"), 1000),
+        (live(log_roll_ms="1000"), 1000),
         (at_broker(log_roll_hours="1"), HOUR_MS),
         (at_topic(segment_ms="1000"), 1000),
     ],
@@ -98,10 +123,20 @@ def test_a_segment_ends_earlier_by_its_jitter(make: Make, level: Level) -> None:
     assert segments(log) == 2
 
 
+def test_another_jitter_takes_hold_with_the_next_segment(make: Make) -> None:
+    log = make(live(log_roll_jitter_ms="3600000"))
+    append(log, batch(VALUE))
+    assert log.segments.active.roll_jitter_ms == 0
+    log.roll()
+    append(log, batch(VALUE))
+    assert log.segments.active.roll_jitter_ms > 0
+
+
 @pytest.mark.parametrize(
     "level",
     [
         at_broker(log_index_size_max_bytes="24", log_index_interval_bytes="0"),
+        live(log_index_size_max_bytes="24", log_index_interval_bytes="0"),
         at_topic(segment_index_bytes="24", index_interval_bytes="0"),
     ],
 )
@@ -112,7 +147,10 @@ def test_a_segment_ends_when_its_index_is_full(make: Make, level: Level) -> None
     assert segments(log) > 1
 
 
-@pytest.mark.parametrize("level", [at_broker(log_index_interval_bytes="0"), at_topic(index_interval_bytes="0")])
+@pytest.mark.parametrize(
+    "level",
+    [at_broker(log_index_interval_bytes="0"), live(log_index_interval_bytes="0"), at_topic(index_interval_bytes="0")],
+)
 def test_the_index_is_as_dense_as_told(make: Make, level: Level) -> None:
     log = make(level)
     for _ in range(4):
@@ -135,6 +173,7 @@ def test_by_default_few_batches_leave_no_entry_in_the_index(make: Make) -> None:
     ("level", "kept_ms"),
     [
         (at_broker(log_retention_ms="5000"), 5000),
+        (live(log_retention_ms="5000"), 5000),
         (at_broker(log_retention_minutes="1"), 60_000),
         (at_broker(log_retention_hours="2"), 2 * HOUR_MS),
         (at_topic(retention_ms="5000"), 5000),
@@ -151,7 +190,9 @@ def test_old_records_go_at_their_age(make: Make, level: Level, kept_ms: int) -> 
     assert log.log_start_offset == 1
 
 
-@pytest.mark.parametrize("level", [at_broker(log_retention_ms="-1"), at_topic(retention_ms="-1")])
+@pytest.mark.parametrize(
+    "level", [at_broker(log_retention_ms="-1"), live(log_retention_ms="-1"), at_topic(retention_ms="-1")]
+)
 def test_records_without_an_age_limit_stay(make: Make, level: Level) -> None:
     log = make(level)
     append(log, batch(VALUE))
@@ -159,7 +200,9 @@ def test_records_without_an_age_limit_stay(make: Make, level: Level) -> None:
     assert log.delete_old_segments(NOW * 2) == 0
 
 
-@pytest.mark.parametrize("level", [at_broker(log_retention_bytes="150"), at_topic(retention_bytes="150")])
+@pytest.mark.parametrize(
+    "level", [at_broker(log_retention_bytes="150"), live(log_retention_bytes="150"), at_topic(retention_bytes="150")]
+)
 def test_the_oldest_records_go_when_the_log_is_too_large(make: Make, level: Level) -> None:
     log = make(level)
     for _ in range(4):
@@ -175,6 +218,7 @@ def test_the_oldest_records_go_when_the_log_is_too_large(make: Make, level: Leve
     "level",
     [
         at_broker(log_segment_delete_delay_ms="77", log_retention_ms="1"),
+        live(log_segment_delete_delay_ms="77", log_retention_ms="1"),
         at_topic(file_delete_delay_ms="77", retention_ms="1"),
     ],
 )
@@ -187,7 +231,9 @@ def test_a_deleted_segment_stays_on_disk_for_its_delay(make: Make, level: Level)
     assert [delay_ms for _, delay_ms in owner.doomed] == [77]
 
 
-@pytest.mark.parametrize("level", [at_broker(message_max_bytes="200"), at_topic(max_message_bytes="200")])
+@pytest.mark.parametrize(
+    "level", [at_broker(message_max_bytes="200"), live(message_max_bytes="200"), at_topic(max_message_bytes="200")]
+)
 def test_a_batch_that_is_too_large_is_refused(make: Make, level: Level) -> None:
     log = make(level)
     append(log, batch(b"v" * 100))
@@ -196,7 +242,10 @@ def test_a_batch_that_is_too_large_is_refused(make: Make, level: Level) -> None:
     assert rejected.value.error is ErrorCode.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize("level", [at_broker(log_flush_interval_messages="2"), at_topic(flush_messages="2")])
+@pytest.mark.parametrize(
+    "level",
+    [at_broker(log_flush_interval_messages="2"), live(log_flush_interval_messages="2"), at_topic(flush_messages="2")],
+)
 def test_so_many_records_ask_for_a_flush(make: Make, level: Level) -> None:
     log = make(level)
     append(log, batch(VALUE))
@@ -209,16 +258,16 @@ def test_so_many_records_ask_for_a_flush(make: Make, level: Level) -> None:
     "level",
     [
         at_broker(log_flush_interval_ms="100"),
+        live(log_flush_interval_ms="100"),
         at_broker(log_flush_scheduler_interval_ms="100"),
         at_topic(flush_ms="100"),
     ],
 )
 async def test_records_are_flushed_after_their_time(level: Level, tmp_path: Path) -> None:
-    where, keys = level
-    config = resolve_broker_config({"zookeeper.connect": "z"} | (dict(keys) if where == "broker" else {}))
-    settings, _ = resolve_topic(config, keys if where == "topic" else {})
-    store = await open_store(str(tmp_path / "logs"), config=settings.log)
-    log = store.directories.create_log(TP, settings.log)
+    opened = settings_of(level, after_the_change=False).log
+    store = await open_store(str(tmp_path / "logs"), config=opened)
+    log = store.directories.create_log(TP, opened)
+    log.config = settings_of(level).log
     append(log, batch(VALUE))
     (directory,) = store.directories.directories
     store.clock.advance(99)
@@ -232,7 +281,11 @@ async def test_records_are_flushed_after_their_time(level: Level, tmp_path: Path
 
 @pytest.mark.parametrize(
     "level",
-    [at_broker(log_message_timestamp_type="LogAppendTime"), at_topic(message_timestamp_type="LogAppendTime")],
+    [
+        at_broker(log_message_timestamp_type="LogAppendTime"),
+        live(log_message_timestamp_type="LogAppendTime"),
+        at_topic(message_timestamp_type="LogAppendTime"),
+    ],
 )
 def test_records_bear_the_time_of_their_append(make: Make, level: Level) -> None:
     assert append(make(level), batch(VALUE, timestamp=1)).log_append_time_ms == NOW
@@ -242,6 +295,7 @@ def test_records_bear_the_time_of_their_append(make: Make, level: Level) -> None
     "level",
     [
         at_broker(log_message_timestamp_difference_max_ms="10"),
+        live(log_message_timestamp_difference_max_ms="10"),
         at_topic(message_timestamp_difference_max_ms="10"),
     ],
 )
@@ -279,15 +333,14 @@ def test_the_records_of_every_batch_are_looked_at_if_told(make: Make) -> None:
     [
         (at_broker(), True),
         (at_broker(min_insync_replicas="2"), False),
+        (live(min_insync_replicas="2"), False),
         (at_topic(min_insync_replicas="2"), False),
     ],
 )
 async def test_acks_of_all_need_so_many_replicas_in_sync(
     broker: SmallBroker, tmp_path: Path, level: Level, *, accepted: bool
 ) -> None:
-    where, keys = level
-    config = resolve_broker_config({"zookeeper.connect": "z"} | (dict(keys) if where == "broker" else {}))
-    settings, _ = resolve_topic(config, keys if where == "topic" else {})
+    settings = settings_of(level)
     log = await broker.lead(str(tmp_path), config=settings.log)
     partition = broker.partitions[log.topic_partition]
     partition.set_min_in_sync_replicas(settings.min_insync_replicas)

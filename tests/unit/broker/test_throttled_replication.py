@@ -90,8 +90,8 @@ class Changing:
             await self.world.replicas.assign(assignment)
         dynamic_config = DynamicConfig(self.config)
         let_replicas_follow(dynamic_config, self.world.replicas)
-        changes = ConfigChanges(ME, self.zk, dynamic_config, self.world.replicas, self.world.clock)
-        self.task = asyncio.create_task(changes.run())
+        self.changes = ConfigChanges(ME, self.zk, dynamic_config, self.world.replicas)
+        self.task = asyncio.create_task(self.changes.run())
         await self.settle()
         return self
 

@@ -31,9 +31,10 @@ from barnabas.protocol.batch import (
 from barnabas.protocol.entries import read_entry, verify_entry
 from barnabas.runtime.disk import File
 from barnabas.storage.cleaning.clean_job import CorruptSource
-from barnabas.storage.cleaning.key_hash import Bytes, Ints
+from barnabas.storage.cleaning.key_hash import Ints
 
 Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]
 
 _PREFIX: Final = Struct(">qi4xb")
 _LEAST_LENGTH: Final = 14
@@ -66,18 +67,14 @@ class BatchTable:
     """
 
     data: bytes
-    bytes: Bytes
     start: Ints
     end: Ints
     magic: Ints
     attributes: Ints
     base_offset: Ints
     last_offset: Ints
-    first_timestamp: Ints
-    max_timestamp: Ints
-    producer_id: Ints
-    producer_epoch: Ints
     record_count: Ints
+    rows: Rows
 
     def __len__(self) -> int:
         return len(self.start)
@@ -85,6 +82,22 @@ class BatchTable:
     @property
     def size_bytes(self) -> int:
         return int(self.end[-1])
+
+    @property
+    def first_timestamp(self) -> Ints:
+        return self.rows["first_timestamp"].astype(np.int64)
+
+    @property
+    def max_timestamp(self) -> Ints:
+        return self.rows["max_timestamp"].astype(np.int64)
+
+    @property
+    def producer_id(self) -> Ints:
+        return self.rows["producer_id"].astype(np.int64)
+
+    @property
+    def producer_epoch(self) -> Ints:
+        return self.rows["producer_epoch"].astype(np.int64)
 
     @property
     def is_control(self) -> Bools:
@@ -166,25 +179,21 @@ def _tabulate(data: bytes, starts: list[int], end: int) -> BatchTable:
     magic = array[start + 16].astype(np.int64)
     # Of a short message at the end what follows is taken for its header, and not looked at.
     rows = np.take(array, start[:, None] + _HEADER_COLUMNS, mode="clip").view(_HEADER)[:, 0]
+    is_old = magic != CURRENT_MAGIC
+    if is_old.any():
+        _read_messages(data, start, rows, np.flatnonzero(is_old))
     base_offset = rows["base_offset"].astype(np.int64)
     table = BatchTable(
         data,
-        array,
         start,
         ends,
         magic,
         rows["attributes"].astype(np.int64),
         base_offset,
         base_offset + rows["last_offset_delta"],
-        rows["first_timestamp"].astype(np.int64),
-        rows["max_timestamp"].astype(np.int64),
-        rows["producer_id"].astype(np.int64),
-        rows["producer_epoch"].astype(np.int64),
         rows["record_count"].astype(np.int64),
+        rows,
     )
-    is_old = magic != CURRENT_MAGIC
-    if is_old.any():
-        _read_messages(table, np.flatnonzero(is_old))
     _verify(data, start[~is_old], ends[~is_old], rows["crc"][~is_old])
     _check_offsets(table, is_old)
     return table
@@ -197,15 +206,18 @@ def _verify(data: bytes, start: Ints, end: Ints, crc: npt.NDArray[np.uint32]) ->
             raise CrcMismatch(f"the checksum of the batch {at - _CRC_COVERS_FROM} bytes on does not match")
 
 
-def _read_messages(table: BatchTable, rows: Ints) -> None:
-    for row in rows.tolist():
-        start = int(table.start[row])
-        header = read_entry(table.data, start)
-        verify_entry(table.data, start, header)
-        table.attributes[row] = header.attributes
-        table.base_offset[row] = table.last_offset[row] = header.base_offset
-        table.first_timestamp[row] = table.max_timestamp[row] = header.max_timestamp
-        table.producer_id[row] = table.producer_epoch[row] = table.record_count[row] = -1
+def _read_messages(data: bytes, start: Ints, rows: Rows, old: Ints) -> None:
+    """Put what old messages say into their rows."""
+    for row in old.tolist():
+        at = int(start[row])
+        header = read_entry(data, at)
+        verify_entry(data, at, header)
+        rows["base_offset"][row] = header.base_offset
+        rows["attributes"][row] = header.attributes
+        rows["first_timestamp"][row] = rows["max_timestamp"][row] = header.max_timestamp
+        rows["last_offset_delta"][row] = 0
+        for column in ("producer_id", "producer_epoch", "record_count"):
+            rows[column][row] = -1
 
 
 def _check_offsets(table: BatchTable, is_old: Bools) -> None:

@@ -37,21 +37,24 @@ class KeyHash:
 
     def of(self, data: Bytes, key_at: Ints, key_bytes: Ints) -> Hashes:
         """The hashes of the keys that lie in `data` at these positions, in two columns of 64 bits."""
+        if len(key_at) == 0:
+            return np.empty(0, np.uint64), np.empty(0, np.uint64)
         classes = (key_bytes + (_CLASS_BYTES - 1)) // _CLASS_BYTES
+        shortest, longest = int(classes.min()), int(classes.max())
+        if shortest == longest:
+            return self._class(data, key_at, key_bytes, longest)
         high = np.empty(len(key_at), np.uint64)
         low = np.empty(len(key_at), np.uint64)
-        present = np.unique(classes)
-        for size_class in present.tolist():
-            if len(present) == 1:
-                members: slice | Ints = slice(None)
-            else:
-                members = np.flatnonzero(classes == size_class)
-            if size_class * _CLASS_BYTES <= _LONGEST_BYTES:
-                found = self._short(data, key_at[members], key_bytes[members], int(size_class) * _CLASS_BYTES)
-            else:
-                found = self._long(data, key_at[members], key_bytes[members])
-            high[members], low[members] = found
+        for size_class in np.unique(classes).tolist():
+            members = np.flatnonzero(classes == size_class)
+            high[members], low[members] = self._class(data, key_at[members], key_bytes[members], size_class)
         return high, low
+
+    def _class(self, data: Bytes, key_at: Ints, key_bytes: Ints, size_class: int) -> Hashes:
+        width = size_class * _CLASS_BYTES
+        if width > _LONGEST_BYTES:
+            return self._long(data, key_at, key_bytes)
+        return self._short(data, key_at, key_bytes, width)
 
     def _short(self, data: Bytes, key_at: Ints, key_bytes: Ints, width: int) -> Hashes:
         coefficients = self._coefficients

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from barnabas.storage.cleaning.batch_table import BatchTable
+from barnabas.storage.cleaning.batch_table import BatchTable, Bools
 from barnabas.storage.cleaning.cleaned_transactions import CleanedTransactions
 from barnabas.storage.cleaning.key_hash import KeyHash
 from barnabas.storage.cleaning.offset_map import OffsetMap
@@ -57,13 +57,13 @@ class MapFilling:
         self.end_offset = max(self.end_offset, next_base_offset)
 
 
-def find_aborted(table: BatchTable, transactions: CleanedTransactions) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def find_aborted(table: BatchTable, transactions: CleanedTransactions) -> Bools:
     """Which of the table's data batches are of aborted transactions; markers are not looked at."""
     is_aborted = np.zeros(len(table), bool)
-    for row in np.flatnonzero(table.is_transactional & ~table.is_control).tolist():
-        is_aborted[row] = transactions.is_aborted(
-            int(table.producer_id[row]),
-            base_offset=int(table.base_offset[row]),
-            last_offset=int(table.last_offset[row]),
-        )
+    rows = np.flatnonzero(table.is_transactional & ~table.is_control)
+    if len(rows) == 0:
+        return is_aborted
+    columns = (rows, table.producer_id[rows], table.base_offset[rows], table.last_offset[rows])
+    for row, producer_id, base_offset, last_offset in zip(*(column.tolist() for column in columns), strict=True):
+        is_aborted[row] = transactions.is_aborted(producer_id, base_offset=base_offset, last_offset=last_offset)
     return is_aborted

@@ -28,13 +28,14 @@ class RecordColumns:
     """The records of some batches of one table, in order. `row` is each record's batch.
 
     `key_bytes` is -1 where there is no key. A record of format 2 lies in `data` from `start` to `end`, with its length;
-    those of formats 0 and 1 are in `old_records` instead, of which only the keys lie in `data`.
+    its timestamp's delta is at `time_at`. Those of formats 0 and 1 are in `old_records` instead, only their keys lie
+    in `data`.
     """
 
     data: Bytes
     row: Ints
     offset: Ints
-    timestamp: Ints
+    time_at: Ints
     key_at: Ints
     key_bytes: Ints
     has_value: Bools
@@ -48,6 +49,14 @@ class RecordColumns:
     @property
     def memory_bytes(self) -> int:
         return self.data.nbytes + 7 * self.row.nbytes + self.has_value.nbytes
+
+    def timestamps(self, table: BatchTable, chosen: Ints) -> Ints:
+        """The times of these records. Raises InvalidRecord."""
+        if self.old_records is not None:
+            return np.array([self.old_records[place].timestamp for place in chosen.tolist()], np.int64)
+        row = self.row[chosen]
+        created = table.first_timestamp[row] + _varints(self.data, self.time_at[chosen])[0]
+        return np.where(table.uses_log_append_time[row], table.max_timestamp[row], created)
 
 
 def read_columns(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> Iterator[RecordColumns]:
@@ -93,25 +102,21 @@ def _decode(table: BatchTable, rows: Ints, data: bytes, starts: Ints, ends: Ints
         lasts = np.cumsum(counts) - 1
         end[lasts[counts > 0]] = ends[counts > 0]
         array = np.frombuffer(data, np.uint8)
-        length, at = _varints(array, start)
-        is_wrong = at + length != end
-        time_delta, at = _varints(array, at + 1)
-        offset_delta, at = _varints(array, at)
+        time_at = _after_varints(array, start) + 1
+        offset_delta, at = _varints(array, _after_varints(array, time_at))
         key_bytes, key_at = _varints(array, at)
-        value_bytes, at = _varints(array, key_at + np.maximum(key_bytes, 0))
+        key_end = key_at + np.maximum(key_bytes, 0)
+        # A missing value has length -1, which is written as one byte.
+        has_value = array[key_end] != 1
     except IndexError:
         raise InvalidRecord("the records end inside a record") from None
     row = np.repeat(rows, counts)
     offset = table.base_offset[row] + offset_delta
-    is_wrong |= (key_bytes < -1) | (key_bytes > end - key_at) | (value_bytes < -1) | (value_bytes > end - at)
-    is_wrong |= (offset_delta < 0) | (offset > table.last_offset[row])
+    is_wrong = (key_bytes < -1) | (key_end >= end) | (offset > table.last_offset[row])
     is_wrong[1:] |= offset[1:] <= offset[:-1]
-    if is_wrong.any():
+    if is_wrong.any() or offset_delta[0] < 0:
         raise InvalidRecord(f"the record at offset {offset[np.argmax(is_wrong)]} contradicts itself or its batch")
-    timestamp = np.where(
-        table.uses_log_append_time[row], table.max_timestamp[row], table.first_timestamp[row] + time_delta
-    )
-    return RecordColumns(array, row, offset, timestamp, key_at, key_bytes, value_bytes >= 0, start, end)
+    return RecordColumns(array, row, offset, time_at, key_at, key_bytes, has_value, start, end)
 
 
 def _follow(data: bytes, starts: list[int], ends: list[int], counts: list[int]) -> list[int]:
@@ -147,9 +152,12 @@ def _follow(data: bytes, starts: list[int], ends: list[int], counts: list[int]) 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """The zigzag varints at these positions, and where what follows them begins. Raises IndexError or InvalidRecord."""
     byte = data[at]
-    value = (byte & 0x7F).astype(np.int64)
     following = at + 1
+    value = byte.astype(np.int64)
     more = np.flatnonzero(byte > 127)
+    if len(more) == 0:
+        return (value >> 1) ^ -(value & 1), following
+    value &= 0x7F
     shift = 7
     while len(more):
         if shift >= _LONGEST_VARINT * 7:
@@ -162,6 +170,17 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     # The sign bit of a 64-bit number needs the shift without it.
     unsigned = value.view(np.uint64) >> np.uint64(1)
     return unsigned.astype(np.int64) ^ -(value & 1), following
+
+
+def _after_varints(data: Bytes, at: Ints) -> Ints:
+    """Where what follows the varints at these positions begins. Raises IndexError."""
+    following = at + 1
+    more = data[at] > 127
+    while more.any():
+        at = following
+        following = at + more
+        more &= data[at] > 127
+    return following
 
 
 def _read_old(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> RecordColumns:
@@ -182,7 +201,7 @@ def _read_old(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> Rec
         np.frombuffer(b"".join(key or b"" for key in keys), np.uint8),
         np.repeat(rows, counts),
         offset,
-        np.array([record.timestamp for record in records], np.int64),
+        none,
         key_end - np.maximum(key_bytes, 0),
         key_bytes,
         np.array([record.value is not None for record in records], bool),

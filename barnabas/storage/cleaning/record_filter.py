@@ -141,11 +141,14 @@ class RecordFilter:
         """Walk over the transactional batches in order; which data is aborted, and in `action` which markers go."""
         is_aborted = np.zeros(len(table), bool)
         is_control = table.is_control
-        for row in np.flatnonzero(table.is_transactional | is_control).tolist():
-            producer_id, base_offset = int(table.producer_id[row]), int(table.base_offset[row])
+        rows = np.flatnonzero(table.is_transactional | is_control)
+        if len(rows) == 0:
+            return is_aborted
+        columns = (rows, table.producer_id[rows], table.base_offset[rows], table.last_offset[rows])
+        for row, producer_id, base_offset, last_offset in zip(*(column.tolist() for column in columns), strict=True):
             if not is_control[row]:
                 is_aborted[row] = self._transactions.is_aborted(
-                    producer_id, base_offset=base_offset, last_offset=int(table.last_offset[row])
+                    producer_id, base_offset=base_offset, last_offset=last_offset
                 )
             elif self._may_remove(table, row, producer_id, base_offset) and not keeps_deletes:
                 action[row] = _DROP
@@ -179,11 +182,12 @@ class RecordFilter:
         """The batches that would go and are the last of their producers."""
         if not self._last_batches:
             return []
-        found = np.flatnonzero((action == _DROP) & np.isin(table.last_offset, self._last_offsets))
+        found = np.flatnonzero((action == _DROP) & ~table.is_control & np.isin(table.last_offset, self._last_offsets))
+        columns = (found, table.last_offset[found], table.producer_id[found])
         return [
             row
-            for row in found.tolist()
-            if not table.is_control[row] and self._last_batches[int(table.last_offset[row])] == table.producer_id[row]
+            for row, last_offset, producer_id in zip(*(column.tolist() for column in columns), strict=True)
+            if self._last_batches[last_offset] == producer_id
         ]
 
 
@@ -199,7 +203,7 @@ def _rebuild(table: BatchTable, columns: RecordColumns, chosen: Ints) -> list[_R
     """The batches of which only the chosen records stay, some of each."""
     row = columns.row[chosen]
     begins = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
-    newest = np.maximum.reduceat(columns.timestamp[chosen], begins).tolist()
+    newest = np.maximum.reduceat(columns.timestamps(table, chosen), begins).tolist()
     if columns.old_records is not None:
         return [
             _rewrap(table, int(row[begin]), columns, chosen[begin:end], max_timestamp)

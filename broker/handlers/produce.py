@@ -298,7 +298,9 @@ def _check_message_set(records: memoryview | None) -> memoryview | None:
         # An error that clients of that time know.
         raise _Refused(ErrorCode.CORRUPT_MESSAGE, "there is no whole message")
     if records[_MAGIC_AT] == CURRENT_MAGIC and len(records) >= HEADER_BYTES:
-        *_, attributes = _unpack_peek(records, _LENGTH_AT)
+        length, _, attributes = _unpack_peek(records, _LENGTH_AT)
+        if holds_entry(records[LOG_OVERHEAD_BYTES + length :]):
+            raise _Refused(ErrorCode.INVALID_RECORD, "there is more than one batch")
         if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
             raise _no_transactions()
     return records

@@ -22,14 +22,14 @@ class RunningBroker:
     bootstrap: str
     log_directory: Path | None = None
 
-    def new_topic(self, *, partitions: int = 1, settings: dict[str, str] | None = None) -> str:
-        """Create a topic of a fresh name and return when all its partitions have a leader."""
+    def new_topic(self, *, partitions: int = 1, settings: dict[str, str] | None = None, name: str | None = None) -> str:
+        """Create a topic, of a fresh name if none is given, and return when all its partitions have a leader."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         # librdkafka that meets a broker before there is a controller does not look for one again.
         _wait_until(lambda: admin.list_topics(timeout=_READY_SECONDS).controller_id >= 0, "there is no controller")
-        name = f"compatibility-{uuid.uuid4().hex[:12]}"
+        name = name or f"compatibility-{uuid.uuid4().hex[:12]}"
         admin.create_topics([NewTopic(name, partitions, 1, config=settings or {})])[name].result(_READY_SECONDS)
-        _wait_until(lambda: _has_leaders(admin, name, partitions), f"{name} has no leaders")
+        await_leaders(admin, name, partitions)
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -51,6 +51,11 @@ class RunningBroker:
             }
         finally:
             consumer.close()
+
+
+def await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Return when a topic has that many partitions, each with a leader."""
+    _wait_until(lambda: _has_leaders(admin, topic, partitions), f"{topic} has no leaders")
 
 
 def _wait_until(condition: Callable[[], bool], otherwise: str) -> None:

@@ -82,7 +82,8 @@ class ConfluentClient:
 
 def _received(record: Any) -> Received:
     kind, timestamp_ms = record.timestamp()
-    assert kind == confluent_kafka.TIMESTAMP_CREATE_TIME
+    # Message format 0 has no times.
+    assert kind in (confluent_kafka.TIMESTAMP_CREATE_TIME, confluent_kafka.TIMESTAMP_NOT_AVAILABLE)
     headers = tuple((name, value) for name, value in record.headers() or ())
     message = Message(record.topic(), record.partition(), record.key(), record.value(), headers, timestamp_ms)
     return Received(record.offset(), message)

@@ -12,8 +12,13 @@ from tests.compatibility.progress import Progress
 
 
 class KafkaPythonClient:
-    name = "kafka-python"
+    """With an `api_version` it talks as clients of that Kafka did, and asks for no versions."""
+
     sends_records_of_nothing = False
+
+    def __init__(self, api_version: tuple[int, ...] | None = None) -> None:
+        self.name = "kafka-python" if api_version is None else f"kafka-python as {'.'.join(map(str, api_version))}"
+        self._options: dict[str, Any] = {} if api_version is None else {"api_version": api_version}
 
     def produce(
         self, bootstrap: str, messages: Sequence[Message], *, codec: str = "none", one_by_one: bool = False
@@ -23,7 +28,8 @@ class KafkaPythonClient:
             compression_type=None if codec == "none" else codec,
             max_request_size=MAX_REQUEST_BYTES,
             acks="all",
-            enable_idempotence=not one_by_one,
+            enable_idempotence=not (one_by_one or self._options),
+            **self._options,
         )
         try:
             futures = []
@@ -39,7 +45,9 @@ class KafkaPythonClient:
     def consume(
         self, bootstrap: str, counts: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Sequence[Received]]:
-        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False)
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False, **self._options
+        )
         progress = Progress(counts)
         try:
             partitions = [kafka.TopicPartition(topic, number) for topic, number in counts]
@@ -74,6 +82,6 @@ def _delivery(future: Any) -> Delivery:
 
 
 def _received(record: Any) -> Received:
-    headers = tuple((name, value) for name, value in record.headers)
+    headers = tuple((name, value) for name, value in record.headers or ())
     message = Message(record.topic, record.partition, record.key, record.value, headers, record.timestamp)
     return Received(record.offset, message)

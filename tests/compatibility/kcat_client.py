@@ -12,7 +12,13 @@ _HEADING = re.compile(rb"(\S+) (\d+) (\d+) (-?\d+) (-?\d+) (-?\d+) ([^\n]*)\n")
 
 
 class KcatConsumer:
-    name = "kcat"
+    """With a version it talks as clients of that Kafka did, and asks for no versions."""
+
+    def __init__(self, as_of: str | None = None) -> None:
+        self.name = "kcat" if as_of is None else f"kcat as {as_of}"
+        self.options = (
+            () if as_of is None else ("-X", "api.version.request=false", "-X", f"broker.version.fallback={as_of}")
+        )
 
     def consume(
         self, bootstrap: str, counts: Mapping[TopicPartition, int]
@@ -20,7 +26,9 @@ class KcatConsumer:
         """Read all partitions of the named topics up to their ends; the counts only name them."""
         received: dict[TopicPartition, list[Received]] = {partition: [] for partition in counts}
         for topic in dict.fromkeys(topic for topic, _ in counts):
-            output = kcat("-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-e", "-q", "-f", _FORMAT)
+            output = kcat(
+                "-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-e", "-q", "-f", _FORMAT, *self.options
+            )
             for one in parse_messages(output):
                 assert one.message.partition is not None
                 received[TopicPartition(topic, one.message.partition)].append(one)

@@ -1,7 +1,9 @@
 """Fetch 0 to 9: what clients of those times get of logs that are newer than they are."""
 
 import asyncio
+import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from barnabas.protocol.entries import iterate_entries, iterate_entry_records
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.records import Record, build_batch
+from barnabas.storage.append import AppendOrigin
 from barnabas.storage.log_config import LogConfig
 from broker.config import resolve_broker_config
 from broker.down_conversion import ANSWER_BYTES, PARTITION_BYTES
@@ -18,9 +21,12 @@ from replication.partition import Partition
 from tests.support.virtual_time import virtual_time
 from tests.unit.broker.data_broker import MANY, DataBroker, Fetched, answer_of, fetch_request, pins, start_fetch
 from tests.unit.replication.replica_world import append_now
+from tests.unit.storage.logs import NOW
 
 T0 = ("t", 0)
 OLD = range(4)
+CAPTURED = Path(__file__).parents[2] / "compatibility" / "captured" / "transactions.json"
+BEHIND_MARKERS = (2, 5, 8)
 
 
 async def ask(
@@ -204,3 +210,27 @@ async def test_one_answer_converts_a_bounded_part_of_the_log_and_no_partition_wa
         assert all(offsets_of(data) for data in answer.records.values() if data)
     assert served == set(range(10))
     assert pins(*partitions) == 0
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_a_log_of_transactions_comes_as_from_kafka(version: int) -> None:
+    """Kafka repeats the first batch of an answer behind a marker that comes before it; Barnabas does not."""
+
+    @virtual_time
+    async def run() -> None:
+        captured = json.loads(CAPTURED.read_text())
+        broker, partition = await leading()
+        segment = memoryview(bytearray.fromhex(captured["segment"]))
+        log = partition.log
+        log.append(segment, leader_epoch=0, origin=AppendOrigin.REPLICATION, now_ms=NOW)
+        log.advance_high_watermark(log.log_end_offset)
+        for offset in range(10):
+            expected = bytes.fromhex(captured[f"{version} {offset}"])
+            records = (await ask(broker, offset, version=version)).records[T0]
+            assert len(records) == len(expected)
+            if offset in BEHIND_MARKERS:
+                assert offsets_of(records) == sorted(set(offsets_of(expected)))
+            else:
+                assert records == expected
+
+    run()

@@ -122,7 +122,9 @@ async def test_a_corrupt_recovery_point_lets_everything_be_scanned(tmp_path, cap
     assert "recovery-point-offset-checkpoint: goes unused" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["replication-offset-checkpoint", "log-start-offset-checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["replication-offset-checkpoint", "log-start-offset-checkpoint", "cleaner-offset-checkpoint"]
+)
 async def test_another_corrupt_checkpoint_goes_unused(tmp_path, caplog, name):
     await killed(tmp_path, flush_to=7)
     (tmp_path / name).write_bytes(b"\xff\xfe")

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
-from barnabas.protocol.batch import CorruptBatch, TruncatedBatch, iterate_headers, verify_crc
+from barnabas.protocol.batch import CURRENT_MAGIC, CorruptBatch, TruncatedBatch
+from barnabas.protocol.entries import iterate_entries, iterate_entry_records, verify_entry
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.protocol.records import Record, iterate_records
+from barnabas.protocol.records import Record
 
 log = logging.getLogger(__name__)
 
@@ -225,7 +226,7 @@ class Consumer:
         position = run.positions[topic_partition]
         start, whole = position.offset, 0
         try:
-            for pos, header in iterate_headers(record_set):
+            for pos, header in iterate_entries(record_set):
                 whole = pos + header.size_bytes
                 position.offset = max(position.offset, header.next_offset)
         except TruncatedBatch:
@@ -243,12 +244,15 @@ class Consumer:
         records: list[Record] = []
         start, end = answer.start, answer.end
         try:
-            for pos, header in iterate_headers(answer.record_set):
-                verify_crc(answer.record_set, pos, header)
-                if header.is_control or header.last_offset < start or (end is not None and header.base_offset >= end):
+            for pos, header in iterate_entries(answer.record_set):
+                verify_entry(answer.record_set, pos, header)
+                # The messages of older formats do not say where a compressed set of them begins.
+                tells_first = header.magic == CURRENT_MAGIC
+                is_behind = tells_first and end is not None and header.base_offset >= end
+                if header.is_control or header.last_offset < start or is_behind:
                     continue
-                batch = iterate_records(answer.record_set, pos, header, self._options.max_decompressed_bytes)
-                if header.base_offset >= start and (end is None or header.last_offset < end):
+                batch = iterate_entry_records(answer.record_set, pos, header, self._options.max_decompressed_bytes)
+                if tells_first and header.base_offset >= start and (end is None or header.last_offset < end):
                     records += batch
                 else:
                     records += [each for each in batch if start <= each.offset and (end is None or each.offset < end)]

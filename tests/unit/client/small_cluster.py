@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from barnabas.protocol.batch import iterate_headers, place, read_header, verify_crc
+from barnabas.protocol.batch import iterate_headers, place, verify_crc
 from barnabas.protocol.compiler import decode_whole
+from barnabas.protocol.entries import read_entry
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
 from barnabas.protocol.ids import ApiKey, TopicPartition
@@ -331,6 +332,6 @@ class SmallCluster:
 
 def _slice(log: Log, offset: int, room: int, *, whole: bool) -> bytes:
     """Batches from `offset` on, the last one cut at `room`, the first one whole where asked."""
-    wanted = [batch for batch in log.batches if read_header(batch).last_offset >= offset]
+    wanted = [batch for batch in log.batches if read_entry(batch).last_offset >= offset]
     limit = max(room, len(wanted[0])) if whole and wanted else room
     return b"".join(wanted)[: max(limit, 0)]

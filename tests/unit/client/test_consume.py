@@ -10,6 +10,8 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.consume import Consumer, ConsumerOptions, OffsetRange
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation
 from barnabas.protocol.batch import Codec
+from barnabas.protocol.entries import iterate_entries
+from barnabas.protocol.entry_builder import EntryBuilder
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
@@ -99,6 +101,24 @@ async def test_control_records_are_stepped_over(small: SmallCluster, cluster: Cl
     fill(small, T0, 1)
     small.logs[T0].append(marker)
     assert await read(cluster, {T0: OffsetRange(0, 8)}) == {T0: [0, 1, 2, 4, 5, 6]}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+async def test_messages_of_older_formats_are_read(
+    small: SmallCluster, cluster: Cluster, magic: int, codec: Codec
+) -> None:
+    small.add_topic("t")
+    log = small.logs[T0]
+    for first in range(0, 9, 3):
+        builder = EntryBuilder(magic=magic, codec=codec)
+        builder.add(Record(offset, 0, None, b"%d" % offset) for offset in range(first, first + 3))
+        entries = builder.finish()
+        log.batches += [bytearray(entries[at : at + header.size_bytes]) for at, header in iterate_entries(entries)]
+        log.end_offset += 3
+    fill(small, T0, 1)
+    for start, end in ((0, 12), (1, 2), (4, 11), (5, 6)):
+        assert await read(cluster, {T0: OffsetRange(start, end)}) == {T0: list(range(start, end))}
 
 
 async def test_a_new_leader_is_followed(small: SmallCluster, cluster: Cluster) -> None:

@@ -38,6 +38,7 @@ from broker.fetch_sessions import FetchSessions
 from broker.fetching import make_fetchers, replication_quotas
 from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
+from broker.log_cleaning import clean_logs
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_controller import controller_families
@@ -218,6 +219,7 @@ class _Start:
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chore(services.replicas.check_lags(), "in-sync sets")
         self._begin_chore(services.config_changes.run(), "settings")
+        self._begin_chore(clean_logs(services, ports.disk), "log cleaner")
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)

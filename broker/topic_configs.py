@@ -154,6 +154,10 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         message_timestamp_difference_max_ms=_number(values, "message.timestamp.difference.max.ms"),
         delete="delete" in policy,
         compact="compact" in policy,
+        min_cleanable_dirty_ratio=_fraction(values, "min.cleanable.dirty.ratio"),
+        min_compaction_lag_ms=_number(values, "min.compaction.lag.ms"),
+        max_compaction_lag_ms=_number(values, "max.compaction.lag.ms"),
+        delete_retention_ms=_number(values, "delete.retention.ms"),
         message_downconversion_enable=values["message.downconversion.enable"] is True,
         record_validation=config.record_validation,
     )
@@ -163,6 +167,12 @@ def _texts(values: Mapping[str, ConfigValue], name: str) -> tuple[str, ...]:
     value = values[name]
     assert isinstance(value, list), name
     return tuple(value)
+
+
+def _fraction(values: Mapping[str, ConfigValue], name: str) -> float:
+    value = values[name]
+    assert isinstance(value, float), name
+    return value
 
 
 def _number(values: Mapping[str, ConfigValue], name: str) -> int:

@@ -80,7 +80,6 @@ class LogConfig:
         assert self.segment_bytes >= 14
         assert self.segment_index_bytes >= 4
         assert self.segment_ms >= 1
-        assert self.delete or self.compact
         assert 0 <= self.message_format <= CURRENT_MAGIC
         limits_timestamps = (
             self.message_timestamp_type is TimestampType.CREATE_TIME
@@ -88,12 +87,14 @@ class LogConfig:
         )
         walks_all = self.record_validation is RecordValidation.FULL or self.compact or limits_timestamps
         object.__setattr__(self, "limits_timestamps", limits_timestamps)
-        object.__setattr__(
-            self, "stores_as_sent", self.message_format == CURRENT_MAGIC and self.compression is None
-        )
+        object.__setattr__(self, "stores_as_sent", self.message_format == CURRENT_MAGIC and self.compression is None)
         object.__setattr__(self, "walks_all_records", walks_all)
         object.__setattr__(
-            self, "roll_ms", min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+            self,
+            "roll_ms",
+            min(self.segment_ms, self.max_compaction_lag_ms)
+            if self.compact and self.max_compaction_lag_ms > 0
+            else self.segment_ms,
         )
         object.__setattr__(self, "index_entries", self.segment_index_bytes // _OFFSET_ENTRY_BYTES)
         object.__setattr__(self, "time_index_entries", self.segment_index_bytes // _TIME_ENTRY_BYTES)

@@ -16,6 +16,7 @@ from broker.config_keys.key import (
     PROTOCOL_VERSION,
     RECORD_BATCH_VERSION,
     STRING,
+    Check,
     ConfigKey,
     at_least,
     each_of,
@@ -126,7 +127,6 @@ LOG_KEYS: Final = (
         "What becomes of old segments: delete, compact or both.",
         each_of("compact", "delete"),
         acts=True,
-        served=only(["delete"]),
         dynamic=True,
     ),
     ConfigKey(
@@ -300,13 +300,25 @@ LOG_KEYS: Final = (
 )
 
 CLEANER_KEYS: Final = (
-    ConfigKey("log.cleaner.threads", INT, 1, MEDIUM, "Threads that compact logs.", at_least(0), dynamic=True),
+    ConfigKey(
+        "log.cleaner.threads",
+        INT,
+        1,
+        MEDIUM,
+        "Logs that are compacted at a time.",
+        at_least(0),
+        acts=True,
+        served=only(1),
+        dynamic=True,
+        restart=True,
+    ),
     ConfigKey(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         1.7976931348623157e308,
         MEDIUM,
         "Bytes that the cleaner may read and write in a second.",
+        acts=True,
         dynamic=True,
     ),
     ConfigKey(
@@ -314,17 +326,40 @@ CLEANER_KEYS: Final = (
         LONG,
         134217728,
         MEDIUM,
-        "Memory for the cleaner's maps of keys.",
+        "Memory for the cleaner's map of keys.",
+        Check("more than 1048576", lambda value: value > 1048576),
+        acts=True,
         dynamic=True,
     ),
     ConfigKey(
-        "log.cleaner.io.buffer.size", INT, 524288, MEDIUM, "Memory for the cleaner's I/O.", at_least(0), dynamic=True
+        "log.cleaner.io.buffer.size",
+        INT,
+        524288,
+        MEDIUM,
+        "Memory for the cleaner's I/O.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
     ),
     ConfigKey(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, MEDIUM, "How full the cleaner's maps may get.", dynamic=True
+        "log.cleaner.io.buffer.load.factor",
+        DOUBLE,
+        0.9,
+        MEDIUM,
+        "How full the cleaner's map may get.",
+        acts=True,
+        served=Check("a number above 0 and below 1", lambda value: 0 < value < 1),
+        dynamic=True,
     ),
     ConfigKey(
-        "log.cleaner.backoff.ms", LONG, 15000, MEDIUM, "How long an idle cleaner sleeps.", at_least(0), dynamic=True
+        "log.cleaner.backoff.ms",
+        LONG,
+        15000,
+        MEDIUM,
+        "How long an idle cleaner sleeps.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
@@ -332,19 +367,27 @@ CLEANER_KEYS: Final = (
         0.5,
         MEDIUM,
         "Share of dirty bytes from which a log is cleaned.",
+        acts=True,
         dynamic=True,
     ),
-    ConfigKey("log.cleaner.enable", BOOLEAN, True, MEDIUM, "Whether logs are compacted."),
+    ConfigKey("log.cleaner.enable", BOOLEAN, True, MEDIUM, "Whether logs are compacted.", acts=True),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
         LONG,
         86400000,
         MEDIUM,
         "How long a compacted log keeps tombstones.",
+        acts=True,
         dynamic=True,
     ),
     ConfigKey(
-        "log.cleaner.min.compaction.lag.ms", LONG, 0, MEDIUM, "Age below which a record is not compacted.", dynamic=True
+        "log.cleaner.min.compaction.lag.ms",
+        LONG,
+        0,
+        MEDIUM,
+        "Age below which a record is not compacted.",
+        acts=True,
+        dynamic=True,
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
@@ -352,6 +395,7 @@ CLEANER_KEYS: Final = (
         LONG_MAX,
         MEDIUM,
         "Age from which a record must be compacted.",
+        acts=True,
         dynamic=True,
     ),
 )

@@ -154,6 +154,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "How long a compacted log keeps tombstones.",
         at_least(0),
+        acts=True,
         broker_key="log.cleaner.delete.retention.ms",
     ),
     TopicKey(
@@ -163,6 +164,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Age below which a record is not compacted.",
         at_least(0),
+        acts=True,
         broker_key="log.cleaner.min.compaction.lag.ms",
     ),
     TopicKey(
@@ -172,6 +174,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Age from which a record must be compacted.",
         at_least(1),
+        acts=True,
         broker_key="log.cleaner.max.compaction.lag.ms",
     ),
     TopicKey(
@@ -191,6 +194,7 @@ TOPIC_CONFIG_KEYS: Final = (
         MEDIUM,
         "Share of dirty bytes from which a log is cleaned.",
         between(0, 1),
+        acts=True,
         broker_key="log.cleaner.min.cleanable.ratio",
     ),
     TopicKey(
@@ -201,7 +205,6 @@ TOPIC_CONFIG_KEYS: Final = (
         "What becomes of old segments: delete, compact or both.",
         each_of("compact", "delete"),
         acts=True,
-        served=only(["delete"]),
         broker_key="log.cleanup.policy",
     ),
     TopicKey(

@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 class InlineOffload:
-    """Keeps the lanes that were used."""
+    """Keeps the lanes that were used, and how long work in steps asked to pause."""
 
     def __init__(self) -> None:
         self.lanes: list[str] = []
+        self.paused_ms = 0
 
     async def thread(self, lane: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.lanes.append(lane)
@@ -38,7 +39,9 @@ class InlineOffload:
                 value = next(steps)
             except StopIteration as done:
                 return cast("T", done.value)
-            if not isinstance(value, Pause):
+            if isinstance(value, Pause):
+                self.paused_ms += value.ms
+            else:
                 on_report(value)
             await asyncio.sleep(0)
 

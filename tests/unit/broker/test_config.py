@@ -105,15 +105,16 @@ def test_a_key_of_a_listener_is_known_and_does_not_act() -> None:
 
 
 def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
-    assert config(log_cleaner_threads="1").warnings == ()
-    (warning,) = config(log_cleaner_threads="2").warnings
-    assert warning.startswith("log.cleaner.threads ")
+    assert config(background_threads="10").warnings == ()
+    (warning,) = config(background_threads="2").warnings
+    assert warning.startswith("background.threads ")
 
 
 @pytest.mark.parametrize(
     ("given", "key"),
     [
-        ({"log_cleanup_policy": "compact"}, "log.cleanup.policy"),
+        ({"log_cleaner_threads": "2"}, "log.cleaner.threads"),
+        ({"log_cleaner_io_buffer_load_factor": "1"}, "log.cleaner.io.buffer.load.factor"),
         ({"compression_type": "gzip"}, "compression.type"),
         ({"log_message_format_version": "0.10.2"}, "log.message.format.version"),
         ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),

@@ -167,8 +167,8 @@ async def test_an_assignment_by_hand_is_kept(broker: SmallBroker) -> None:
         (topic(retention_ms=None), ErrorCode.INVALID_REQUEST),
         (topic(retention_ms="x"), ErrorCode.INVALID_CONFIG),
         (topic(no_such_key="1"), ErrorCode.INVALID_CONFIG),
-        (topic(cleanup_policy="compact"), ErrorCode.INVALID_CONFIG),
-        (topic(delete_retention_ms="1"), ErrorCode.INVALID_CONFIG),
+        (topic(cleanup_policy="shred"), ErrorCode.INVALID_CONFIG),
+        (topic(preallocate="true"), ErrorCode.INVALID_CONFIG),
     ],
 )
 async def test_what_may_not_be_is_refused_and_not_written(

@@ -74,7 +74,11 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         "message.timestamp.type": "LogAppendTime",
         "message.timestamp.difference.max.ms": "12",
         "min.insync.replicas": "2",
-        "cleanup.policy": "delete",
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.25",
+        "min.compaction.lag.ms": "13",
+        "max.compaction.lag.ms": "14",
+        "delete.retention.ms": "15",
         "compression.type": "producer",
         "unclean.leader.election.enable": "false",
         "message.format.version": "2.7",
@@ -99,6 +103,12 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         message_timestamp_type=TimestampType.LOG_APPEND_TIME,
         message_timestamp_difference_max_ms=12,
         message_downconversion_enable=False,
+        delete=False,
+        compact=True,
+        min_cleanable_dirty_ratio=0.25,
+        min_compaction_lag_ms=13,
+        max_compaction_lag_ms=14,
+        delete_retention_ms=15,
     )
 
 
@@ -109,15 +119,13 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("segment.bytes", "13"),
         ("segment.bytes", "many"),
         ("cleanup.policy", "shred"),
-        ("cleanup.policy", "compact"),
-        ("cleanup.policy", "compact,delete"),
         ("compression.type", "gzip"),
         ("preallocate", "true"),
         ("message.format.version", "0.10.2"),
-        ("delete.retention.ms", "86400000"),
-        ("min.cleanable.dirty.ratio", "0.5"),
-        ("min.compaction.lag.ms", "0"),
-        ("max.compaction.lag.ms", "1"),
+        ("delete.retention.ms", "-1"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.compaction.lag.ms", "-1"),
+        ("max.compaction.lag.ms", "0"),
     ],
 )
 def test_what_a_topic_may_not_set_is_refused_by_name(name: str, text: str) -> None:
@@ -138,7 +146,7 @@ def test_lags_that_contradict_each_other_are_refused() -> None:
 
 
 def test_what_stands_in_zookeeper_and_cannot_be_is_left_out_and_told() -> None:
-    overrides = {"retention.ms": "5", "segment.bytes": "x", "cleanup.policy": "compact", "no.such.key": "1"}
+    overrides = {"retention.ms": "5", "segment.bytes": "x", "cleanup.policy": "shred", "no.such.key": "1"}
     settings, left_out = resolve_topic(config(), overrides)
     assert settings.log == LogConfig(retention_ms=5)
     assert len(left_out) == 3

@@ -106,6 +106,7 @@ class FetchReader:
         "_committed_only",
         "_follower",
         "_is_arrival",
+        "_is_proven",
         "_listener_name",
         "_max_bytes",
         "_storage_error",
@@ -123,6 +124,7 @@ class FetchReader:
         max_bytes: int,
         client_rack: str = "",
         listener_name: str = "",
+        is_proven: bool = True,
     ) -> None:
         self._broker = broker
         self._version = version
@@ -130,6 +132,7 @@ class FetchReader:
         self._client_rack = client_rack
         self._listener_name = listener_name
         self._is_arrival = True
+        self._is_proven = is_proven
         self._to_log_end = replica_id >= 0 or replica_id == _DEBUGGING_CONSUMER
         self._committed_only = isolation_level == READ_COMMITTED and not self._to_log_end
         self._max_bytes = max_bytes
@@ -287,8 +290,7 @@ class FetchReader:
         # Who is to join the in-sync set is counted by each of its requests; who is in it only when something happens.
         return wanted.fetch_offset < partition.log.log_end_offset or not partition.is_in_sync(self._follower)
 
-    @staticmethod
-    def _count_follower(partition: Partition, wanted: WantedPartition, follower: BrokerId) -> None:
+    def _count_follower(self, partition: Partition, wanted: WantedPartition, follower: BrokerId) -> None:
         replica = partition.log
         if not replica.log_start_offset <= wanted.fetch_offset <= replica.log_end_offset:
             raise _out_of_range(partition, wanted)
@@ -297,6 +299,7 @@ class FetchReader:
             leader_epoch=wanted.current_leader_epoch,
             fetch_offset=wanted.fetch_offset,
             log_start_offset=wanted.log_start_offset,
+            is_proven=self._is_proven,
         )
 
     def _nearer_replica(self, partition: Partition, wanted: WantedPartition) -> BrokerId | None:

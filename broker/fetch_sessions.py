@@ -5,6 +5,9 @@ session's `dirty` set and wakes the request that is parked on the session, if on
 partition, a busy one costs what changed.
 
 The cache is bounded by slots (`max.incremental.fetch.session.cache.slots`) and by the partitions that it remembers.
+A follower's session is of one registration of its broker: what goes on in a session of an earlier one may have been
+said before the broker lost power, and what it had with it (KIP-903 has the follower name the registration).
+
 When it is full a newcomer may take the place of a session that rested for two minutes, or of a smaller one that is
 old enough; a follower may also displace young sessions of clients. Who gets no place is served without a session.
 """
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import NO_LEADER_EPOCH, TopicPartition
+from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, TopicPartition
 from barnabas.runtime.clock import Clock
 from broker.fetch_gathering import Gathering
 
@@ -104,6 +107,7 @@ class FetchSession:
         "_is_closed",
         "_parked",
         "_watched",
+        "broker_epoch",
         "created_ms",
         "dirty",
         "epoch",
@@ -114,8 +118,13 @@ class FetchSession:
         "session_id",
     )
 
-    def __init__(self, session_id: int, *, is_privileged: bool, now_ms: int) -> None:
+    def __init__(
+        self, session_id: int, *, is_privileged: bool, now_ms: int, broker_epoch: BrokerEpoch | None = None
+    ) -> None:
         self.session_id = session_id
+        self.broker_epoch = broker_epoch
+        """Of a follower: under which its broker was known when the session began."""
+
         self.is_privileged = is_privileged
         self.created_ms = now_ms
         self.last_used_ms = now_ms
@@ -232,26 +241,36 @@ class FetchSessions:
         wanted: list[WantedPartition],
         forgotten: Iterable[TopicPartition],
         is_follower: bool,
+        broker_epoch: BrokerEpoch | None = None,
     ) -> FetchPlan:
-        """Resolve a request's (session id, epoch): new, incremental, or without a session."""
+        """Resolve a request's (session id, epoch): new, incremental, or without a session.
+
+        `broker_epoch` is the one under which the broker of a follower is registered, None where that is not known.
+        """
         if session_epoch == FINAL_EPOCH:
             self._close(session_id)
             return FetchPlan(wanted)
         if session_epoch == INITIAL_EPOCH:
             self._close(session_id)
-            return self._begin(wanted, is_follower=is_follower)
+            return self._begin(wanted, is_follower=is_follower, broker_epoch=broker_epoch)
         session = self._sessions.get(session_id)
+        if session is not None and session.broker_epoch != broker_epoch:
+            self._close(session_id)
+            session = None
         if session is None:
             return FetchPlan([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session_epoch != session.epoch:
             return FetchPlan([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return self._continue(session, wanted, forgotten)
 
-    def _begin(self, wanted: list[WantedPartition], *, is_follower: bool) -> FetchPlan:
+    def _begin(
+        self, wanted: list[WantedPartition], *, is_follower: bool, broker_epoch: BrokerEpoch | None
+    ) -> FetchPlan:
         by_partition = {partition.topic_partition: partition for partition in wanted}
         if not self._make_room(len(by_partition), is_follower=is_follower):
             return FetchPlan(wanted)
-        session = FetchSession(self._new_id(), is_privileged=is_follower, now_ms=self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        session = FetchSession(self._new_id(), is_privileged=is_follower, now_ms=now_ms, broker_epoch=broker_epoch)
         session.epoch = 1
         session.partitions = by_partition
         session.dirty = dict.fromkeys(by_partition)

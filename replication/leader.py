@@ -25,7 +25,7 @@ UNKNOWN_OFFSET: Final = -1
 class RemoteReplica:
     """A follower, as far as its fetches of this leader epoch tell. `caught_up_ms` is None while it never had all.
 
-    `broker_epoch` is the registration under which its broker was known when it fetched last.
+    `broker_epoch` is the registration of its broker under which it surely fetched last, None where that is not sure.
     """
 
     __slots__ = (

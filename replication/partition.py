@@ -279,11 +279,19 @@ class Partition(Replica):
         return self.leadership is not None and replica_id in self.leadership.isr.committed
 
     def on_follower_fetch(
-        self, replica_id: BrokerId, *, leader_epoch: int, fetch_offset: int, log_start_offset: int
+        self,
+        replica_id: BrokerId,
+        *,
+        leader_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        is_proven: bool = True,
     ) -> None:
         """A follower has asked for what comes at `fetch_offset`, and has been given it. It must be assigned.
 
-        `leader_epoch` is the one that its request named: it counts only if that is the present one (KIP-320).
+        `leader_epoch` is the one that its request named: it counts only if that is the present one (KIP-320). Who is
+        not in sync joins only by a request that `is_proven` to be of its broker's present registration: what it had
+        under an earlier one may be gone (KIP-903).
         """
         leadership = self.leadership
         assert leadership is not None
@@ -296,7 +304,8 @@ class Partition(Replica):
             now_ms=self._clock.monotonic_ms(),
         ):
             return
-        leadership.remotes[replica_id].broker_epoch = broker_epoch = self._ports.broker_epoch_of(replica_id)
+        broker_epoch = self._ports.broker_epoch_of(replica_id) if is_proven else None
+        leadership.remotes[replica_id].broker_epoch = broker_epoch
         if replica_id not in leadership.isr.committed:
             proposal = leadership.decide_expand(
                 replica_id, high_watermark=self.log.high_watermark, broker_epoch=broker_epoch

@@ -21,7 +21,7 @@ import asyncio
 from typing import Any, Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.protocol.messages import fetch as messages
 from barnabas.protocol.messages.fetch import (
     FetchablePartitionResponse,
@@ -58,6 +58,7 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
 
 
 def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
+    is_follower = request.replica_id >= 0
     # A partition that is named twice is asked for as it was named last, in its first place, as in Kafka.
     wanted = {
         (topic.topic, partition.partition): WantedPartition(
@@ -80,7 +81,8 @@ def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
             for topic in request.forgotten_topics_data
             for partition in topic.partitions
         ],
-        is_follower=request.replica_id >= 0,
+        is_follower=is_follower,
+        broker_epoch=context.broker.metadata.broker_epoch_of(BrokerId(request.replica_id)) if is_follower else None,
     )
 
 
@@ -119,6 +121,9 @@ class _Fetch:
             max_bytes=request.max_bytes if request.replica_id >= 0 else min(request.max_bytes, limit),
             client_rack=request.rack_id,
             listener_name=context.listener_name,
+            # The first request of a session may have been under way since an earlier life of the follower; who goes on
+            # in a session has had its answer.
+            is_proven=plan.session is None or plan.is_incremental,
         )
         self._is_follower = request.replica_id >= 0
         # Consumers that read from followers should not wait for the next poll to see what is committed (KAFKA-9731).

@@ -172,3 +172,16 @@ PLANS: Final[Mapping[int, Plan]] = {
     ),
 }
 """Those that a scripted plan shows."""
+
+OTHER_PLANS: Final[Mapping[str, Plan]] = {
+    "KIP-903": Plan(
+        mutant(
+            "a request from before its broker lost power lets the replica join the in-sync set",
+            (_WANTED, "FetchSessions.plan", cluster.sessions_outlive_brokers),
+            ("replication.partition", "Partition.on_follower_fetch", cluster.every_request_is_proven),
+        ),
+        stories.a_request_outlives_its_broker,
+        {"settings": {"auto.leader.rebalance.enable": "false"}},
+    ),
+}
+"""No bugs of the museum."""

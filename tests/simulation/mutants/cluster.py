@@ -148,3 +148,21 @@ def forgive_a_failed_sync(original: Rule) -> Rule:
         self.offline = False
 
     return finish_flush
+
+
+def sessions_outlive_brokers(original: Rule) -> Rule:
+    """KIP-903. A follower's fetch session goes on whatever became of its broker."""
+
+    def plan(self: Any, **named: Any) -> Any:
+        return original(self, **{**named, "broker_epoch": None})
+
+    return plan
+
+
+def every_request_is_proven(original: Rule) -> Rule:
+    """KIP-903. The first request of a session lets a replica join."""
+
+    def on_follower_fetch(self: Any, replica_id: Any, **named: Any) -> None:
+        original(self, replica_id, **{**named, "is_proven": True})
+
+    return on_follower_fetch

@@ -252,3 +252,43 @@ async def delete_before(scene: Scene, offset: int) -> None:
         assert error in (0, 7), f"DeleteRecords: {error}"  # A dead replica lets it time out.
 
     await client.start(ask())
+
+
+async def a_request_outlives_its_broker(scene: Scene) -> None:
+    """KIP-903. A follower that is not in sync asks for what comes next, loses power and with it what it has just got.
+
+    Its request reaches the leader when it is registered again.
+    """
+    leader = await leader_of(scene)
+    if leader == scene.controller():
+        scene.world.expire_session(leader)
+        await leader_of(scene, otherwise=leader)
+        await scene.settle()
+        leader = await leader_of(scene)
+    assert scene.controller() not in (None, leader)
+    other = next(each for each in scene.followers() if each == scene.controller())
+    lost = next(each for each in scene.followers() if each != other)
+    world = scene.world
+    cut(scene, leader, lost)
+    world.cut_zookeeper(lost)
+    assert await scene.produce(4)
+    await scene.until(lambda: lost not in scene.isr())
+    await scene.sleep(8)
+    world.wires.weather = WireWeather(latency_s=(0.05, 0.06))
+    heal(scene, leader, lost)
+    await scene.until(lambda: scene.end(lost) == scene.end(leader))
+    world.cut(host(lost), host(leader))
+    world.power_cut(lost, keep_some=False)
+    world.heal_zookeeper(lost)
+    world.start(lost)
+    await scene.until(lambda: world.machines[lost].is_serving)
+    await scene.sleep(1)
+    world.cut(host(leader), host(lost))
+    world.heal(host(lost), host(leader))
+    await scene.sleep(2)
+    world.kill(leader)
+    world.kill(other)
+    await scene.sleep(12)
+    world.heal(host(leader), host(lost))
+    world.start(leader)
+    world.start(other)

@@ -3,20 +3,22 @@
 import pytest
 
 from barnabas.simulation.plan import run_plan
-from tests.simulation.mutants.catalogue import PLANS
+from tests.simulation.mutants.catalogue import OTHER_PLANS, PLANS, Plan
 from tests.simulation.mutants.mutant import planted
 
+ALL: dict[int | str, Plan] = {**PLANS, **OTHER_PLANS}
 
-@pytest.mark.parametrize("number", PLANS)
-def test_a_plan_holds(number: int) -> None:
-    plan = PLANS[number]
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_plan_holds(name: int | str) -> None:
+    plan = ALL[name]
     tally = run_plan(plan.story, **plan.cluster)
     assert tally.passed, tally.violations
 
 
-@pytest.mark.parametrize("number", PLANS)
-def test_a_plan_shows_its_bug(number: int) -> None:
-    plan = PLANS[number]
+@pytest.mark.parametrize("name", ALL)
+def test_a_plan_shows_its_bug(name: int | str) -> None:
+    plan = ALL[name]
     with planted(plan.bug) as calls:
         tally = run_plan(plan.story, **plan.cluster)
     assert not tally.passed, plan.bug.title

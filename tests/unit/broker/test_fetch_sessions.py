@@ -5,7 +5,7 @@ import random
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerEpoch, TopicPartition
 from broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -251,3 +251,26 @@ def test_a_follower_displaces_a_young_client_but_a_client_no_follower(client: Cl
     assert client.begin(2, follower=True).session is not None
     assert client.begin(3, follower=True).session is not None
     assert client.begin(4, 5, 6).session is None
+
+
+def test_a_followers_session_ends_with_the_registration_of_its_broker(clock: ManualClock) -> None:
+    sessions = FetchSessions(max_slots=2, clock=clock, rng=random.Random(1))
+
+    def ask(session_id: int, epoch: int, broker_epoch: int | None) -> FetchPlan:
+        registered = None if broker_epoch is None else BrokerEpoch(broker_epoch)
+        return sessions.plan(
+            session_id=session_id,
+            session_epoch=epoch,
+            wanted=wanted(0),
+            forgotten=(),
+            is_follower=True,
+            broker_epoch=registered,
+        )
+
+    begun = ask(0, INITIAL_EPOCH, 7)
+    assert ask(begun.session_id, 1, 7).is_incremental
+    assert ask(begun.session_id, 2, 8).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0
+    unknown = ask(0, INITIAL_EPOCH, None)
+    assert ask(unknown.session_id, 1, None).is_incremental
+    assert ask(unknown.session_id, 2, 8).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

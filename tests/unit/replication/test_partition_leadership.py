@@ -244,6 +244,16 @@ async def test_what_a_broker_said_before_it_started_anew_takes_nobody_in() -> No
 
 
 @virtual_time
+async def test_a_request_that_may_be_of_an_earlier_life_takes_nobody_in_now_or_later() -> None:
+    world, partition = await leading(isr=(ME,))
+    partition.on_follower_fetch(OTHER, leader_epoch=LeaderEpoch(0), fetch_offset=0, log_start_offset=0, is_proven=False)
+    partition.check_lag()
+    assert world.channel.proposed == []
+    fetch(partition, 0, OTHER)
+    assert world.channel.proposed == [(ME, OTHER)]
+
+
+@virtual_time
 async def test_an_answer_that_decides_nothing_is_asked_again_by_the_next_check() -> None:
     world, partition = await leading(isr=(ME,))
     fetch(partition, 0, OTHER)

@@ -8,7 +8,8 @@ from barnabas.client.connection import Connection
 from barnabas.client.errors import error_code
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
-from barnabas.protocol.messages import list_offsets, offset_for_leader_epoch
+from barnabas.protocol.messages import fetch, list_offsets, offset_for_leader_epoch
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -21,6 +22,8 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 _NEWEST_EPOCH_VERSION: Final = 3
 _NEWEST_OFFSETS_VERSION: Final = 5
+_NEWEST_LEADER_FETCH_VERSION: Final = 10
+"""From the next one on any replica answers who is no follower."""
 
 
 @dataclass(slots=True)
@@ -37,6 +40,48 @@ class OffsetAnswer:
 
     error: ErrorCode
     offset: int
+
+
+@dataclass(slots=True)
+class DebugFetch:
+    """What a leader has at an offset, or why that is not told."""
+
+    error: ErrorCode
+    records: memoryview
+
+
+async def fetch_records(
+    connection: Connection,
+    topic_partition: TopicPartition,
+    offset: int,
+    *,
+    leader_epoch: LeaderEpoch,
+    replica_id: BrokerId,
+    max_bytes: int,
+    timeout_ms: int,
+) -> DebugFetch:
+    """Fetch once, outside of any session, from the leader only. Raises ClientError."""
+    wanted = FetchPartition(
+        topic_partition.partition,
+        current_leader_epoch=leader_epoch,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
+    )
+    request = FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic_partition.topic, [wanted])],
+    )
+    response = await connection.request(fetch.API, request, timeout_ms=timeout_ms, most=_NEWEST_LEADER_FETCH_VERSION)
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.partition == topic_partition.partition:
+                records = answer.record_set
+                data = records if isinstance(records, memoryview) else memoryview(b"")
+                return DebugFetch(error_code(answer.error_code), data)
+    return DebugFetch(error_code(response.error_code), memoryview(b""))
 
 
 async def ask_epoch_ends(

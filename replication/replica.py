@@ -198,6 +198,16 @@ class Replica:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
             await _to_the_end(self._exchange(exchange))
 
+    async def change_files(self, change: Callable[[], Coroutine[Any, Any, None]], *, leader_epoch: LeaderEpoch) -> None:
+        """Change files of the log while this replica follows in that epoch and nothing is appended or cut.
+
+        Raises:
+            PartitionRefused: as `append_as_follower`; and what `change` raises.
+        """
+        async with self._writing:
+            self._require_following(leader_epoch)
+            await _to_the_end(change())
+
     async def _exchange(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
         self.log, self.directory = await exchange()
         self._after_exchange()

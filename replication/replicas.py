@@ -135,6 +135,12 @@ class Replicas:
         self._moves.resume(partition)
         return ErrorCode.NONE
 
+    def follow_again(self, partition: Partition) -> None:
+        """Begin anew to fetch for a replica that follows: its log could not be read, and can be now."""
+        follows = partition.leader_id not in (self.broker_id, NO_LEADER) and not partition.is_offline
+        if follows and self._partitions.get(partition.topic_partition) is partition:
+            self._fetchers.follow(partition)
+
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
         self._fetchers.stop_idle()

@@ -142,7 +142,7 @@ class Scrubber:
                 continue
             for damaged in ranges:
                 member.damage.add(damaged)
-            self._forget_what_went(member)
+            self.forget_what_went(member)
             if member.damage:
                 # Looked at again first: it may have been mended, or cut by recovery.
                 course.suspects[at] = None
@@ -166,7 +166,8 @@ class Scrubber:
             directory.fail(error)
 
     @staticmethod
-    def _forget_what_went(member: Log) -> None:
+    def forget_what_went(member: Log) -> None:
+        """Forget damage that was cut, or that nobody reads any more."""
         member.damage.keep_segments([segment.base_offset for segment in member.segments])
         member.damage.keep_within(
             start_offset=member.log_start_offset,

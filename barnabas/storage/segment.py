@@ -264,6 +264,11 @@ class Segment:
         prefix = self.log_file.pread(LOG_OVERHEAD_BYTES, position)
         return LOG_OVERHEAD_BYTES + int.from_bytes(prefix[8:12], "big", signed=True)
 
+    def checksum_at(self, position: int) -> int:
+        """What the header of the batch at `position` says. Raises CorruptSegment."""
+        _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
+        return header.crc
+
     def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
         """Where a search for the first record at or after `timestamp`, from `start_offset` on, begins."""
         if self.growing is not None:

@@ -82,6 +82,7 @@ PURE: Final = (
     "replication/follower.py",
     "replication/isr.py",
     "replication/leader.py",
+    "replication/mend_plan.py",
     "replication/quota.py",
     "replication/settings.py",
     "replication/waiters.py",

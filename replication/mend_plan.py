@@ -1,0 +1,110 @@
+"""What a broker does about damage in its logs, and which bytes may take the place of what is damaged.
+
+A follower asks its leader for the damaged offsets and puts what it gets where the damage is; nothing else of its log
+is touched. It is not cut below the damage and fetched again from there, as it is when logs diverge: a member of the
+in-sync set has promised what it holds, and a cut would take back good records of which it may hold the last copy but
+one, while leader and controller go on counting on it. Leaving the set first would cost the same and more: records that
+were acknowledged by two would be held by one until all behind the damage is copied. Put in place, the log only gains.
+
+Only offsets below the high watermark are mended: there all replicas agree, whatever became of later records. What
+comes from the leader counts if its checksums are right, it lies within the damage and ends where the next good batch
+begins. A compacted leader may have less, and other batches; then the segment is written anew
+(`storage.mended_segment`). What the leader has given up is given up here too.
+
+A leader asks nobody: another replica may lack what it has. It resigns, where another member of the in-sync set can
+lead, and mends as a follower; else it leads on, serves the rest, and says so.
+
+Pure: `replication.mending` acts.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from barnabas.protocol.batch import Buffer, CorruptBatch, TruncatedBatch
+from barnabas.protocol.entries import iterate_entries, verify_entry
+from barnabas.protocol.ids import NO_LEADER, BrokerId
+from barnabas.storage.leader_epochs import EpochEntry
+
+
+class OnDamage(Enum):
+    """What to do about a damaged range."""
+
+    MEND = auto()
+    RESIGN = auto()
+    WAIT = auto()
+    """Nobody can help now."""
+
+
+def decide_on_damage(
+    *,
+    broker_id: BrokerId,
+    leader_id: BrokerId,
+    isr: Sequence[BrokerId],
+    end_offset: int,
+    high_watermark: int,
+) -> OnDamage:
+    """What this replica does about damage that ends at `end_offset`; `isr` is known to a leader only."""
+    if leader_id == broker_id:
+        return OnDamage.RESIGN if any(member != broker_id for member in isr) else OnDamage.WAIT
+    if leader_id == NO_LEADER or end_offset > high_watermark:
+        return OnDamage.WAIT
+    return OnDamage.MEND
+
+
+class UnfitBatches(Exception):
+    """What the leader sent cannot stand where the damage is."""
+
+
+class EndMismatch(UnfitBatches):
+    """The leader's batches do not end where the damage does: what was taken for the next good batch may be none."""
+
+
+@dataclass(slots=True)
+class TakenBatches:
+    """Batches for the damaged offsets. `is_complete` says that the leader has no more of them."""
+
+    data: bytes
+    next_offset: int
+    is_complete: bool
+
+
+def take_batches(
+    records: Buffer, *, start_offset: int, end_offset: int, next_checksum: int | None, epochs: Sequence[EpochEntry]
+) -> TakenBatches:
+    """The whole batches of `records`, which were asked for from `start_offset` on, below `end_offset`.
+
+    `next_checksum` is that of the good batch at `end_offset`, None where the segment ends there. `epochs` are those of
+    the log that is mended. Raises UnfitBatches, EndMismatch.
+    """
+    first, end, next_offset, is_complete = 0, 0, start_offset, False
+    try:
+        for position, header in iterate_entries(records):
+            if header.base_offset >= end_offset:
+                is_same = header.base_offset == end_offset and header.crc == next_checksum
+                if next_checksum is not None and not is_same:
+                    raise EndMismatch(f"another batch stands at {end_offset} than the leader's")
+                next_offset, is_complete = end_offset, True
+                break
+            if header.next_offset > end_offset:
+                raise EndMismatch(f"the leader's batch ends at {header.next_offset}, the damage at {end_offset}")
+            if header.base_offset < next_offset:
+                raise UnfitBatches(f"the leader's batch begins at {header.base_offset}, not at {next_offset}")
+            verify_entry(records, position, header)
+            _check_epoch(header.base_offset, header.leader_epoch, epochs)
+            first = position if end == 0 else first
+            end, next_offset = position + header.size_bytes, header.next_offset
+    except TruncatedBatch:
+        # The last one was cut by the size of the answer.
+        pass
+    except CorruptBatch as error:
+        raise UnfitBatches(f"what the leader sent is damaged itself: {error}") from None
+    data = bytes(memoryview(records)[first:end])
+    return TakenBatches(data, next_offset, is_complete or next_offset >= end_offset)
+
+
+def _check_epoch(offset: int, epoch: int, epochs: Sequence[EpochEntry]) -> None:
+    at = bisect_right(epochs, offset, key=lambda entry: entry.start_offset) - 1
+    if at >= 0 and epoch >= 0 and epochs[at].epoch != epoch:
+        raise UnfitBatches(f"the leader's batch at {offset} is of epoch {epoch}, here it was {epochs[at].epoch}")

@@ -1,7 +1,8 @@
 """The fetchers of a broker, made of its configuration, its view of the cluster and its network."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.client.connection import Address, Connection, open_connection
@@ -19,6 +20,29 @@ _LARGEST_BATCH_BYTES: Final = 1 << 30
 """An answer may exceed what was asked for by one batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerReach:
+    """How other brokers are reached; see `replication.fetcher_ports`."""
+
+    endpoint_of: Callable[[BrokerId], Address | None]
+    connect: Callable[[Address, str], Awaitable[Connection]]
+
+
+def reach_brokers(config: BrokerConfig, *, metadata: MetadataView, network: Network) -> BrokerReach:
+    """By the listener between brokers."""
+    connector = connector_over(network, peer_options(config))
+
+    def endpoint_of(leader_id: BrokerId) -> Address | None:
+        endpoint = metadata.brokers_on(config.listeners.inter_broker_name).get(leader_id)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    async def connect(address: Address, name: str) -> Connection:
+        timeout_ms = config.replica_socket_timeout_ms
+        return await open_connection(address, connector=connector, client_id=name, timeout_ms=timeout_ms)
+
+    return BrokerReach(endpoint_of, connect)
+
+
 def make_fetchers(
     config: BrokerConfig,
     broker_id: BrokerId,
@@ -30,17 +54,8 @@ def make_fetchers(
     quota: ReplicationQuota,
 ) -> Fetchers:
     """Fetchers that reach leaders by the listener between brokers."""
-    connector = connector_over(network, peer_options(config))
-
-    def endpoint_of(leader_id: BrokerId) -> Address | None:
-        endpoint = metadata.brokers_on(config.listeners.inter_broker_name).get(leader_id)
-        return None if endpoint is None else Address(endpoint.host, endpoint.port)
-
-    async def connect(address: Address, name: str) -> Connection:
-        timeout_ms = config.replica_socket_timeout_ms
-        return await open_connection(address, connector=connector, client_id=name, timeout_ms=timeout_ms)
-
-    ports = FetcherPorts(clock, spawn, endpoint_of, connect, FetchCount(), quota)
+    reach = reach_brokers(config, metadata=metadata, network=network)
+    ports = FetcherPorts(clock, spawn, reach.endpoint_of, reach.connect, FetchCount(), quota)
     return Fetchers(fetcher_settings(config, broker_id), ports)
 
 

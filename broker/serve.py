@@ -39,6 +39,7 @@ from broker.fetching import make_fetchers, replication_quotas
 from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.log_cleaning import clean_logs
+from broker.log_scrubbing import LogScrubbing
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_controller import controller_families
@@ -218,6 +219,9 @@ class _Start:
         self._begin_chore(log_directories.run_maintenance(), "log maintenance")
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chore(services.replicas.check_lags(), "in-sync sets")
+        epoch, disk = lambda: membership.broker_epoch, ports.disk
+        scrubbing = LogScrubbing(services, disk=disk, network=network, control_plane=control_plane, broker_epoch=epoch)
+        self._begin_chore(scrubbing.run(), "log scrubber")
         self._begin_chore(services.config_changes.run(), "settings")
         self._begin_chore(clean_logs(services, ports.disk), "log cleaner")
         self._undo.push_async_callback(services.controller.stop)

@@ -2,7 +2,19 @@
 
 from typing import Final
 
-from broker.config_keys.key import BOOLEAN, HIGH, INT, LOW, MEDIUM, STRING, ConfigKey, between, one_of
+from broker.config_keys.key import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    ConfigKey,
+    at_least,
+    between,
+    one_of,
+)
 
 OWN_KEYS: Final = (
     ConfigKey(
@@ -30,6 +42,26 @@ OWN_KEYS: Final = (
         "Whether of a client's batch of more than 16 KB only the header is checked, or every record: header, full.",
         one_of("header", "full"),
         acts=True,
+    ),
+    ConfigKey(
+        "barnabas.scrub.bytes.per.second",
+        LONG,
+        8 * 1024 * 1024,
+        MEDIUM,
+        "Bytes of the logs whose checksums are checked in a second, in the background; 0: none are.",
+        at_least(0),
+        acts=True,
+        dynamic=True,
+    ),
+    ConfigKey(
+        "barnabas.scrub.interval.ms",
+        LONG,
+        24 * 3600 * 1000,
+        LOW,
+        "Time from the beginning of one check of all logs to that of the next; one that takes longer goes on.",
+        at_least(1),
+        acts=True,
+        dynamic=True,
     ),
     ConfigKey(
         "barnabas.last.replica.defence",

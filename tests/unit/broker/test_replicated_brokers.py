@@ -64,6 +64,7 @@ class Cluster:
         (result,) = (await create_topics.handle(request, context(self.brokers[0], 5))).topics
         assert result.error_code == ErrorCode.NONE, result
         await until(lambda: any(self.leads(broker) for broker in self.brokers))
+        await until(lambda: all(broker.services.replicas.partition(T0) is not None for broker in self.brokers))
         await until(lambda: all(self.partition(broker).leader_id >= 0 for broker in self.brokers))
 
     def partition(self, broker: Broker) -> Partition:

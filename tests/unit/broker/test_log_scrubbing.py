@@ -1,0 +1,136 @@
+"""Whole brokers whose files are damaged under them: what is damaged is not served, and is mended from the leader."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.error_code import ErrorCode
+from broker.serve import Broker
+from tests.unit.broker.test_replicated_brokers import Cluster
+from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
+from tests.unit.storage.logs import append, batch
+
+RECORDS = 12
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Three brokers, and twelve records that all of them have."""
+    cluster = Cluster(BrokerHost(tmp_path))
+    await cluster.start()
+    for number in range(RECORDS):
+        await cluster.produce(b"record %03d" % number)
+    await until(lambda: all(cluster.partition(each).log.high_watermark == RECORDS for each in cluster.brokers))
+    yield cluster
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()
+
+
+def segment_path(cluster: Cluster, broker: Broker) -> Path:
+    return Path(cluster.partition(broker).log.segments.first.path(".log"))
+
+
+def damage(cluster: Cluster, broker: Broker, *, record: int, data: bytes = b"\xff\xff", at: int = 65) -> None:
+    """Write over a batch of the broker's file, and have the scrubber look."""
+    partition = cluster.partition(broker)
+    segment = partition.log.segments.first
+    position = segment.position_of(record)
+    assert position is not None
+    with segment_path(cluster, broker).open("r+b") as file:
+        file.seek(position + at)
+        file.write(data)
+    partition.directory.suspect(partition.log)
+
+
+async def test_a_damaged_follower_is_mended_with_the_leaders_bytes(cluster: Cluster) -> None:
+    follower = cluster.followers[0]
+    good = segment_path(cluster, cluster.leader).read_bytes()
+    assert segment_path(cluster, follower).read_bytes() == good
+    damage(cluster, follower, record=3, data=bytes(300))
+    assert segment_path(cluster, follower).read_bytes() != good
+    log = cluster.partition(follower).log
+    await until(lambda: log.damage)
+    answer, data = await cluster.fetch(follower, 4, rack=str(follower.services.config.broker_rack))
+    assert (answer.error_code, data) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    await until(lambda: not log.damage)
+    assert segment_path(cluster, follower).read_bytes() == good
+    await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in follower.services.metrics.exposition().decode())
+    await cluster.produce(b"one more")
+    await until(lambda: log.log_end_offset == RECORDS + 1)
+
+
+async def test_a_damaged_leader_gives_up_the_partition_and_is_mended_as_a_follower(cluster: Cluster) -> None:
+    leader = cluster.leader
+    good = segment_path(cluster, leader).read_bytes()
+    damage(cluster, leader, record=5)
+    log = cluster.partition(leader).log
+    await until(lambda: any(cluster.leads(each) for each in cluster.brokers if each is not leader))
+    await until(lambda: not log.damage)
+    assert segment_path(cluster, leader).read_bytes() == good
+    assert len(cluster.partition(cluster.leader).isr) == 3
+    await cluster.produce(b"one more")
+
+
+async def test_alone_a_damaged_leader_leads_on_and_serves_the_rest(tmp_path: Path) -> None:
+    cluster = Cluster(BrokerHost(tmp_path))
+    broker = await cluster.host.start(broker_id="1")
+    cluster.brokers = [broker]
+    (partition,) = await make_topic(broker)
+    for number in range(RECORDS):
+        append(partition.log, batch(b"record %03d" % number), leader_epoch=partition.leader_epoch)
+    partition._advance()
+    damage(cluster, broker, record=3)
+    await until(lambda: partition.log.damage)
+    assert 'barnabas_log_damaged_ranges{partition="0",topic="t"} 1.0' in broker.services.metrics.exposition().decode()
+    read = []
+    for offset in (0, 3, 4):
+        answer, data = await cluster.fetch(broker, offset)
+        read.append((answer.error_code, [header.base_offset for _, header in iterate_headers(data)]))
+    assert read == [(0, [0, 1, 2]), (ErrorCode.CORRUPT_MESSAGE, []), (0, list(range(4, RECORDS)))]
+    assert partition.is_leader
+    await broker.stop()
+    again = await cluster.host.start(broker_id="1")
+    cluster.brokers = [again]
+    await until(lambda: again.services.replicas.partition(("t", 0)) is not None)
+    await until(lambda: cluster.leads(again))
+    answer, _ = await cluster.fetch(again, 3)
+    assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+    await again.stop()
+    await cluster.host.close()
+
+
+async def checked(tmp_path: Path, **keys: str) -> str:
+    """What the metrics of a broker say that was checked of its one log, once a pass is over or none began."""
+    host = BrokerHost(tmp_path)
+    broker = await host.start(broker_id="1", barnabas_scrub_interval_ms="60000")
+    (partition,) = await make_topic(broker)
+    append(partition.log, batch(b"v" * 100), leader_epoch=partition.leader_epoch)
+    await broker.stop()
+    broker = await host.start(broker_id="1", **keys)
+
+    def line(name: str) -> str:
+        return next(
+            line for line in broker.services.metrics.exposition().decode().splitlines() if line.startswith(name)
+        )
+
+    if "barnabas_scrub_bytes_per_second" not in keys:
+        await until(lambda: not line("barnabas_scrub_passes_total").endswith(" 0.0"))
+    else:
+        await until(lambda: line("barnabas_scrub_passes_total"))
+    text = line("barnabas_scrub_checked_bytes_total").split()[1]
+    await broker.stop()
+    await host.close()
+    return text
+
+
+async def test_a_log_is_checked_at_its_rate_and_not_at_all_at_none(tmp_path: Path) -> None:
+    assert float(await checked(tmp_path / "a", barnabas_scrub_interval_ms="1")) > 0
+    off = {"barnabas_scrub_interval_ms": "1", "barnabas_scrub_bytes_per_second": "0"}
+    assert float(await checked(tmp_path / "b", **off)) == 0
+
+
+async def test_a_check_of_all_begins_after_its_interval(tmp_path: Path) -> None:
+    assert float(await checked(tmp_path, barnabas_scrub_interval_ms="1")) > 0

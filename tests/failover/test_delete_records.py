@@ -125,6 +125,10 @@ def test_what_cannot_be_is_refused(cluster: LocalCluster) -> None:
     done = delete(cluster, RECORDS + 1)
     assert done.returncode == 1
     assert "OFFSET_OUT_OF_RANGE" in done.stderr
+    make_topic(cluster, "compacted", {"cleanup.policy": "compact"})
+    done = delete(cluster, 0, topic="compacted")
+    assert done.returncode == 1
+    assert "POLICY_VIOLATION" in done.stderr
     done = delete(cluster, 0, topic="nowhere")
     assert done.returncode == 3
     assert watermarks(cluster) == (250, RECORDS)

@@ -16,6 +16,7 @@ import asyncio
 import itertools
 import json
 import logging
+import os
 import random
 import sys
 from collections.abc import Iterable
@@ -89,6 +90,7 @@ def _run(seeds: Iterable[str], given: argparse.Namespace) -> int:
         tallies.append(tally)
         counted += tally.counts
         if not tally.passed and given.save is not None:
+            os.makedirs(given.save, exist_ok=True)
             with open(f"{given.save}/{tally.seed}.json", "w", encoding="utf-8") as file:
                 file.write(tally.script)
         if not tally.passed or len(tallies) <= _SHOWN:

@@ -6,16 +6,17 @@ when the mender tries again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, TopicPartition
+from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.network import Network
 from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from broker.config import BrokerConfig
 from broker.fetching import reach_brokers
+from broker.membership import Membership
 from broker.metric_scrubbing import scrubbing_families
 from broker.services import Services
 from controller.commands import AlterPartition, AlterPartitionItem
@@ -34,15 +35,14 @@ class LogScrubbing:
     def __init__(
         self,
         services: Services,
-        *,
         disk: Disk,
         network: Network,
         control_plane: ControlPlane,
-        broker_epoch: Callable[[], BrokerEpoch],
+        membership: Membership,
     ) -> None:
         self._services = services
         self._control_plane = control_plane
-        self._broker_epoch = broker_epoch
+        self._membership = membership
         config = services.dynamic_config.current
         reach = reach_brokers(config, metadata=services.metadata, network=network)
         self.scrubber = Scrubber(
@@ -96,7 +96,7 @@ class LogScrubbing:
         ]
         if controller is None or controller.control_endpoint is None or not items:
             return ()
-        request = AlterPartition(self._services.broker_id, self._broker_epoch(), items)
+        request = AlterPartition(self._services.broker_id, self._membership.broker_epoch, items)
         try:
             result = await self._control_plane.call(controller.control_endpoint, request, timeout_ms=_TIMEOUT_MS)
         except ControllerUnreachable as error:

@@ -216,14 +216,8 @@ class _Start:
             report_directory_failure(zk, broker_id), name="report of a failed log directory"
         )
         log_directories.write_meta_properties(broker_id, cluster_id)
-        self._begin_chore(log_directories.run_maintenance(), "log maintenance")
         self._begin_chore(boot.run(), "doubt about the ends of logs")
-        self._begin_chore(services.replicas.check_lags(), "in-sync sets")
-        epoch, disk = lambda: membership.broker_epoch, ports.disk
-        scrubbing = LogScrubbing(services, disk=disk, network=network, control_plane=control_plane, broker_epoch=epoch)
-        self._begin_chore(scrubbing.run(), "log scrubber")
-        self._begin_chore(services.config_changes.run(), "settings")
-        self._begin_chore(clean_logs(services, ports.disk), "log cleaner")
+        self._begin_chores(services, LogScrubbing(services, ports.disk, network, control_plane, membership))
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
@@ -251,6 +245,13 @@ class _Start:
             metrics_server=metrics_server,
             chores=tuple(self._chores),
         )
+
+    def _begin_chores(self, services: Services, scrubbing: LogScrubbing) -> None:
+        self._begin_chore(services.log_directories.run_maintenance(), "log maintenance")
+        self._begin_chore(services.replicas.check_lags(), "in-sync sets")
+        self._begin_chore(services.config_changes.run(), "settings")
+        self._begin_chore(clean_logs(services, self._ports.disk), "log cleaner")
+        self._begin_chore(scrubbing.run(), "log scrubber")
 
     def _begin_chore(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run something for as long as the broker does."""

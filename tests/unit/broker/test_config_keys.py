@@ -139,6 +139,8 @@ def test_the_table_holds_every_key_of_kafka_2_7_and_ours() -> None:
         "barnabas.metrics.port",
         "barnabas.control.listener",
         "barnabas.record.validation",
+        "barnabas.scrub.bytes.per.second",
+        "barnabas.scrub.interval.ms",
         "barnabas.last.replica.defence",
     }
     assert len(BROKER_KEYS) - len(own) == 216

@@ -15,6 +15,7 @@ from barnabas.protocol.batch import Codec, CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.format_conversion import ConversionRefused
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.storage.log_config import LogConfig
 from broker.down_conversion import convert_set, needs_conversion, newest_magic_of
 from broker.fetch_reader import PartitionRead, release
 from broker.services import Services
@@ -46,10 +47,11 @@ async def convert_reads(reads: Sequence[PartitionRead], broker: Services, *, ver
 
 
 async def _convert(read: PartitionRead, broker: Services, *, to_magic: int, is_follower: bool) -> None:
-    config = read.config
     assert read.records is not None
-    assert config is not None
     topic_partition = read.wanted.topic_partition
+    partition = broker.replicas.partition(topic_partition)
+    # A replica that has gone meanwhile does not take with it what was read of it.
+    config = LogConfig() if partition is None else partition.log.config
     try:
         records = await _bytes_of(read.records, broker)
         if not needs_conversion(records, to_magic):
@@ -66,7 +68,6 @@ async def _convert(read: PartitionRead, broker: Services, *, to_magic: int, is_f
         log.error("%s: cannot be converted at offset %d: %s", topic_partition, read.wanted.fetch_offset, error)
         _refuse(read, ErrorCode.CORRUPT_MESSAGE)
     except OSError as error:
-        partition = broker.replicas.partition(topic_partition)
         if error.errno not in OUT_OF_RESOURCES and partition is not None:
             partition.directory.fail(error)
         # As the reader tells clients of that time, who do not know KAFKA_STORAGE_ERROR.

@@ -22,7 +22,6 @@ from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log, LogOffline
-from barnabas.storage.log_config import LogConfig
 from barnabas.storage.read import LogRead, OffsetOutOfRange
 from barnabas.storage.scan import CorruptSegment
 from broker.down_conversion import ANSWER_BYTES, BATCHES_SINCE, PARTITION_BYTES, limit_of
@@ -47,7 +46,6 @@ class PartitionRead:
 
     __slots__ = (
         "aborted",
-        "config",
         "converted",
         "diverging",
         "error",
@@ -75,8 +73,6 @@ class PartitionRead:
         self.is_throttled = False
         """Whether what is sent of it to a follower counts against the quota of the leader."""
         self.records: FileSlice | None = None
-        self.config: LogConfig | None = None
-        """The log's, where the records may have to be converted."""
         self.converted: bytes | None = None
         """What is sent in place of `records`."""
 
@@ -248,7 +244,6 @@ class FetchReader:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
         may_read = is_assigned and not self._is_held(partition)
         if self._version < BATCHES_SINCE:
-            read.config = replica.config
             max_bytes = limit_of(replica.config, max_bytes)
         read.is_throttled = self._follower is not None and partition.throttled_as_leader
         result = replica.read(

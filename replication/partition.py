@@ -13,13 +13,15 @@ What a leader knows of its followers is `replication.leader`; the log and what a
 """
 
 import asyncio
+import contextlib
 import logging
 from functools import partial
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
+from barnabas.storage.append import AppendInfo, AppendOrigin, LongConversion, PreparedAppend, conversion_steps
+from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import OffsetOutOfRange
@@ -46,6 +48,8 @@ FLUSH_EACH_APPEND: Final = 1
 END_OF_COMMITTED: Final = -1
 """Instead of an offset to delete records before: the high watermark."""
 _CLIENT: Final = AppendOrigin.CLIENT
+_TURN_US: Final = 2_000
+"""How long a conversion works before it lets others go first."""
 
 
 class Partition(Replica):
@@ -151,7 +155,9 @@ class Partition(Replica):
     # Appending as leader.
 
     def try_append(self, records: memoryview, *, acks: int) -> AppendInfo | None:
-        """Append now, or return None when it would have to wait for a slow directory: then await `append`.
+        """Append now, or return None when it would have to wait, for a slow directory or for a long conversion.
+
+        Then await `append`.
 
         Raises:
             PartitionRefused: not leader, or too few replicas in sync for acks=all.
@@ -159,21 +165,47 @@ class Partition(Replica):
         """
         if not self.directory.writes_inline or self._writing.locked():
             return None
-        prepared = self._prepare(records, acks)
+        try:
+            prepared = self._prepare(records, acks)
+        except LongConversion:
+            return None
         return self._write_now(prepared) if prepared.duplicate is None else prepared.duplicate
 
     async def append(self, records: memoryview, *, acks: int) -> AppendInfo:
-        """Append in turn, writing in the directory's own thread. Raises as `try_append`."""
+        """Append in turn, writing in the directory's own thread. Raises as `try_append`.
+
+        While a large set is converted to the topic's format or codec others have their turns, but for who appends here.
+        """
         async with self._writing:
-            prepared = self._prepare(records, acks)
+            try:
+                prepared = self._prepare(records, acks)
+            except LongConversion:
+                prepared = self._prepare(records, acks, await self._convert(records))
             if prepared.duplicate is not None:
                 return prepared.duplicate
             return await self._write_in_thread(prepared)
 
-    def _prepare(self, records: memoryview, acks: int) -> PreparedAppend:
+    async def _convert(self, records: memoryview) -> ConvertedSet:
+        clock = self._clock
+        steps = conversion_steps(
+            self.log, records, leader_epoch=self.leader_epoch, origin=_CLIENT, now_ms=clock.wall_ms()
+        )
+        with contextlib.closing(steps):
+            ends_us = clock.monotonic_us() + _TURN_US
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    converted: ConvertedSet = done.value
+                    return converted
+                if clock.monotonic_us() >= ends_us:
+                    await asyncio.sleep(0)
+                    ends_us = clock.monotonic_us() + _TURN_US
+
+    def _prepare(self, records: memoryview, acks: int, converted: ConvertedSet | None = None) -> PreparedAppend:
         if (acks == ALL_REPLICAS and not self._takes_all) or self.is_offline or self.leader_id != self._broker_id:
             self._check_append(acks)
-        return self._prepare_from(records, _CLIENT)
+        return self._prepare_from(records, _CLIENT, converted)
 
     def _check_append(self, acks: int) -> None:
         self.require_leader()

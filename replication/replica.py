@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, LeaderEpoch, TopicPartition
 from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
+from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
 from replication.acknowledgements import PartitionRefused
@@ -71,10 +72,16 @@ class Replica:
 
     # Writing.
 
-    def _prepare_from(self, records: memoryview, origin: AppendOrigin) -> PreparedAppend:
+    def _prepare_from(
+        self, records: memoryview, origin: AppendOrigin, converted: ConvertedSet | None = None
+    ) -> PreparedAppend:
         try:
             return self.log.prepare_append(
-                records, leader_epoch=self.leader_epoch, origin=origin, now_ms=self._clock.wall_ms()
+                records,
+                leader_epoch=self.leader_epoch,
+                origin=origin,
+                now_ms=self._clock.wall_ms(),
+                converted=converted,
             )
         except LogOffline as error:
             raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -5,13 +5,16 @@ be and stamps offset, leader epoch and time into the caller's buffer. `PreparedA
 may run in the directory's writer thread. `apply_append` counts the batches in. Between the first and the last no other
 append of the log may begin: the log asserts it.
 
+What is not stored as it comes (an old message format, another codec than the topic's) takes another way:
+`append_conversion.convert` gives the set as it will be written, and may take so long that whoever appends must let
+others have their turn. So a greater set is refused with `LongConversion`, to come again with what `convert` made of it.
+
 A client's batch of more than 16 KB is judged by its header and checksum, unless the topic's settings need its records:
 a compacted topic refuses records without a key, a finite message.timestamp.difference.max.ms looks at each timestamp.
 Smaller batches are always walked, as far as 128 KB of their content: a compressed one may hold any amount, and the
 event loop waits meanwhile.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
@@ -20,6 +23,7 @@ from crc32c import crc32c
 
 from barnabas.protocol.batch import (
     CONTROL_BIT,
+    CURRENT_MAGIC,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
@@ -35,10 +39,30 @@ from barnabas.protocol.batch import (
     read_header,
 )
 from barnabas.protocol.compression import DecompressionBomb
+from barnabas.protocol.entries import read_entry
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.message_set import HIGHEST_LEGACY_MAGIC
 from barnabas.protocol.records import Ages, iterate_records, walk_records
+from barnabas.protocol.steps import Steps, complete
 from barnabas.runtime.disk import File
-from barnabas.storage.log_config import MAX_INT32, LogConfig, TimestampType
+from barnabas.storage.append_checks import (
+    KEYLESS,
+    AppendRejected,
+    RecordError,
+    UnexpectedOffset,
+    check_client_header,
+    records_error,
+    timestamp_error,
+    timestamp_message,
+)
+from barnabas.storage.append_conversion import (
+    ConvertedSet,
+    Placing,
+    convert,
+    is_stored_as_sent,
+    needs_turns,
+)
+from barnabas.storage.log_config import LogConfig, TimestampType
 from barnabas.storage.producer_state import EndTxn, ProducerRejection
 from barnabas.storage.scan import read_end_txn
 from barnabas.storage.segment import Segment
@@ -49,8 +73,19 @@ if TYPE_CHECKING:
 
 WALKED_BATCH_BYTES: Final = 16 * 1024
 WALKED_INFLATED_BYTES: Final = 128 * 1024
+__all__ = [
+    "AppendInfo",
+    "AppendOrigin",
+    "AppendRejected",
+    "LongConversion",
+    "PreparedAppend",
+    "RecordError",
+    "UnexpectedOffset",
+    "conversion_steps",
+]
+
 _CRC_COVERS_FROM: Final = 21
-_LISTED_ERRORS: Final = 1000
+_NOT_A_CLIENTS: Final = CONTROL_BIT | LOG_APPEND_TIME_BIT
 
 Marker = tuple[EndTxn, int]
 
@@ -68,35 +103,6 @@ _CLIENT: Final = AppendOrigin.CLIENT
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 
 
-@dataclass(slots=True, frozen=True)
-class RecordError:
-    """What is wrong with one record, by its place in the batch (KIP-467)."""
-
-    batch_index: int
-    message: str
-
-
-class AppendRejected(Exception):
-    """The batches cannot be appended; nothing was changed."""
-
-    def __init__(self, error: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()) -> None:
-        super().__init__(message)
-        self.error = error
-        self.record_errors = record_errors
-
-
-class UnexpectedOffset(AppendRejected):
-    """The leader's batches do not continue this log. The follower may restart an empty log at `first_offset`."""
-
-    def __init__(self, *, first_offset: int, last_offset: int, log_end_offset: int) -> None:
-        super().__init__(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"offsets {first_offset} to {last_offset} cannot follow a log that ends at {log_end_offset}",
-        )
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-
-
 @dataclass(slots=True)
 class AppendInfo:
     """An append as the answer tells it. Offsets are inclusive; times are milliseconds, -1 for none."""
@@ -108,6 +114,16 @@ class AppendInfo:
     log_start_offset: int
     size_bytes: int
     duplicate: bool
+    rebuilt_records: int = 0
+    """How many records were written anew, to be of the topic's format and codec."""
+
+
+class LongConversion(Exception):
+    """The set takes long to convert: advance the steps of `conversion_steps` and append with what they made."""
+
+
+class _NotAsStored(Exception):
+    """The set is of an old message format, or has not the topic's format and codec."""
 
 
 @dataclass(slots=True)
@@ -123,6 +139,7 @@ class PreparedAppend:
     markers: list[Marker | None] | None
     log_append_time_ms: int
     duplicate: AppendInfo | None = None
+    rebuilt_records: int = 0
 
     def write(self) -> None:
         """Write the batches; may run in a thread. Raises OSError, and then the log takes nothing more."""
@@ -138,10 +155,14 @@ def prepare_from_client(
 ) -> PreparedAppend:
     """Check one batch of a client or coordinator, reserve its place and stamp it in `records`.
 
-    Raises AppendRejected, or OSError when the log had to be rolled and could not.
+    Raises AppendRejected, LongConversion, or OSError when the log had to be rolled and could not.
     """
     config = log.config
-    header = _read_single(records, config, from_client=origin is _CLIENT)
+    try:
+        header = _read_single(records, config, from_client=origin is _CLIENT)
+    except _NotAsStored:
+        converted = _convert_short(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+        return prepare_converted(log, converted, origin=origin, now_ms=now_ms)
     size_bytes = LOG_OVERHEAD_BYTES + header.length
     if len(records) != size_bytes:
         records = records[:size_bytes]
@@ -150,10 +171,7 @@ def prepare_from_client(
     if origin is _CLIENT:
         max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
     if size_bytes > config.segment_bytes:
-        raise AppendRejected(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the batch of {size_bytes} bytes is greater than a segment may be, {config.segment_bytes}",
-        )
+        _check_segment_holds(config, size_bytes)
     header.base_offset = base_offset
     header.leader_epoch = leader_epoch
     marker = None
@@ -194,55 +212,75 @@ def prepare_from_client(
     )
 
 
-def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> PreparedAppend:
-    """Check the batches that the leader gave, and change no byte of them. A batch that is cut at the end is left out.
+def conversion_steps(
+    log: "Log", records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+) -> Steps[ConvertedSet]:
+    """What a set is to be appended as, in steps, while which nothing else may be appended. Raises AppendRejected."""
+    return convert(records, Placing(log.config, log.log_end_offset, leader_epoch, origin is _CLIENT, now_ms))
 
-    Raises AppendRejected, or OSError when the log had to be rolled and could not.
-    """
-    headers: list[BatchHeader] = []
-    markers: list[Marker | None] = []
-    position, next_offset, max_timestamp = 0, log.log_end_offset, -1
-    while len(records) - position >= HEADER_BYTES:
-        header = _read_replicated(records, position)
-        end = position + header.size_bytes
-        if end > len(records) or (headers and header.last_offset - headers[0].base_offset > MAX_INT32):
-            break
-        if crc32c(records[position + _CRC_COVERS_FROM : end]) != header.crc:
-            raise _wrong_crc(records, position, header)
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
-            if not headers:
-                raise UnexpectedOffset(
-                    first_offset=header.base_offset, last_offset=header.last_offset, log_end_offset=next_offset
-                )
-            raise AppendRejected(
-                ErrorCode.CORRUPT_MESSAGE, f"base offset {header.base_offset} comes after {next_offset - 1}"
-            )
-        marker = _read_marker(records[position:end], header) if header.is_control else None
-        headers.append(header)
-        markers.append(marker)
-        max_timestamp = max(max_timestamp, header.max_timestamp)
-        next_offset = header.next_offset
-        position = end
-    if not headers:
-        segment = log.segments.active
-        return PreparedAppend(log, segment.log_file, records[:0], segment.size_bytes, next_offset, [], None, -1)
+
+def _convert_short(
+    log: "Log", records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+) -> ConvertedSet:
+    try:
+        header = read_entry(records)
+    except CorruptBatch:
+        # That is soon said.
+        pass
+    else:
+        if needs_turns(records, header):
+            raise LongConversion
+    return complete(conversion_steps(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms))
+
+
+def prepare_converted(log: "Log", converted: ConvertedSet, *, origin: AppendOrigin, now_ms: int) -> PreparedAppend:
+    """Reserve the place of a set that was converted for it. Raises as `prepare_from_client`."""
+    assert converted.base_offset == log.log_end_offset, "something was appended while the set was converted"
+    data, headers = converted.data, converted.headers
+    _check_segment_holds(log.config, len(data))
+    duplicate = _check_producer(log, headers[0], origin, len(data))
+    if duplicate is not None:
+        return duplicate
     segment = log.segment_for_append(
-        size_bytes=position,
-        first_offset=headers[0].base_offset,
-        last_offset=next_offset - 1,
-        max_timestamp=max_timestamp,
+        size_bytes=len(data),
+        first_offset=converted.base_offset,
+        last_offset=headers[-1].last_offset,
+        max_timestamp=converted.max_timestamp,
         now_ms=now_ms,
     )
     return PreparedAppend(
         log,
         segment.log_file,
-        records[:position],
+        data,
         segment.size_bytes,
-        headers[0].base_offset,
+        converted.base_offset,
         headers,
-        markers,
-        -1,
+        None,
+        converted.log_append_time_ms,
+        rebuilt_records=converted.rebuilt_records,
     )
+
+
+def _check_segment_holds(config: LogConfig, size_bytes: int) -> None:
+    if size_bytes > config.segment_bytes:
+        raise AppendRejected(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch of {size_bytes} bytes is greater than a segment may be, {config.segment_bytes}",
+        )
+
+
+def _check_producer(log: "Log", header: BatchHeader, origin: AppendOrigin, size_bytes: int) -> PreparedAppend | None:
+    """Hold a batch of data against its producer's state; what was appended before, if it is a duplicate of that."""
+    if header.producer_id < 0:
+        return None
+    try:
+        if origin is not _CLIENT:
+            log.producers.check_coordinator_batch(header)
+        elif (original := log.producers.check_batch(header)) is not None:
+            return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
+    except ProducerRejection as error:
+        raise AppendRejected(error.error, str(error)) from None
+    return None
 
 
 def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
@@ -254,9 +292,10 @@ def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
     next_offset = prepared.first_offset
     for index, header in enumerate(prepared.headers):
         segment.publish_batch(header, interval_bytes=interval_bytes)
-        max_timestamp = max(max_timestamp, header.max_timestamp)
-        if header.leader_epoch != log.leader_epochs.latest_epoch and header.leader_epoch >= 0:
-            log.assign_leader_epoch(header.leader_epoch, start_offset=header.base_offset)
+        if header.max_timestamp > max_timestamp:  # noqa: PLR1730 - a call less for every request
+            max_timestamp = header.max_timestamp
+        if header.leader_epoch != log.leader_epochs.latest_epoch:
+            _note_leader_epoch(log, header)
         if header.producer_id >= 0:
             _apply_to_producers(log, segment, header, None if markers is None else markers[index])
         next_offset = header.base_offset + header.last_offset_delta + 1
@@ -269,7 +308,37 @@ def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
         log.log_start_offset,
         len(prepared.data),
         False,
+        prepared.rebuilt_records,
     )
+
+
+def _note_leader_epoch(log: "Log", header: BatchHeader) -> None:
+    if header.leader_epoch >= 0:
+        log.assign_leader_epoch(header.leader_epoch, start_offset=header.base_offset)
+    elif header.magic < CURRENT_MAGIC:  # noqa: SIM102
+        # What follows an old message is of an epoch that it does not tell: truncation goes by the high watermark then.
+        if log.leader_epochs.clear():
+            log.note_epochs_changed()
+
+
+def append_at_once(
+    log: "Log", records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+) -> AppendInfo:
+    """All phases in one, however long a conversion takes. Raises as these do."""
+    converted = None
+    while True:
+        try:
+            prepared = log.prepare_append(
+                records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms, converted=converted
+            )
+            break
+        except LongConversion:
+            converted = complete(
+                conversion_steps(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+            )
+    if prepared.duplicate is None:
+        prepared.write()
+    return log.publish(prepared)
 
 
 def _apply_to_producers(log: "Log", segment: Segment, header: BatchHeader, marker: Marker | None) -> None:
@@ -291,12 +360,15 @@ def _read_single(records: memoryview, config: LogConfig, *, from_client: bool) -
     try:
         header = read_header(records)
     except UnsupportedMagic as error:
-        code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if error.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE
-        raise AppendRejected(code, str(error)) from None
+        if 0 <= error.magic <= HIGHEST_LEGACY_MAGIC:
+            raise _NotAsStored from None
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     except TruncatedBatch as error:
         raise AppendRejected(ErrorCode.INVALID_RECORD, f"there is no whole batch: {error}") from None
     except CorruptBatch as error:
         raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if not config.stores_as_sent and not is_stored_as_sent(config, header):
+        raise _NotAsStored
     size_bytes = LOG_OVERHEAD_BYTES + header.length
     if size_bytes > len(records):
         raise AppendRejected(
@@ -310,20 +382,14 @@ def _read_single(records: memoryview, config: LogConfig, *, from_client: bool) -
             f"the batch of {size_bytes} bytes is greater than max.message.bytes, {config.max_message_bytes}",
         )
     if crc32c(records[_CRC_COVERS_FROM:size_bytes]) != header.crc:
-        raise _wrong_crc(records, 0, header)
+        raise wrong_crc(records, 0, header)
     if len(records) - size_bytes >= HEADER_BYTES:
         raise AppendRejected(ErrorCode.INVALID_RECORD, "there is more than one batch")
     return header
 
 
-def _read_replicated(records: memoryview, position: int) -> BatchHeader:
-    try:
-        return read_header(records, position)
-    except CorruptBatch as error:
-        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-
-
-def _wrong_crc(records: memoryview, position: int, header: BatchHeader) -> AppendRejected:
+def wrong_crc(records: memoryview, position: int, header: BatchHeader) -> AppendRejected:
+    """Why a batch is refused whose checksum does not match."""
     actual = crc32c(records[position + _CRC_COVERS_FROM : position + LOG_OVERHEAD_BYTES + header.length])
     return AppendRejected(
         ErrorCode.CORRUPT_MESSAGE, f"the checksum is {actual:#010x}, the batch says {header.crc:#010x}"
@@ -335,21 +401,14 @@ def _check_client_batch(
 ) -> int:
     """Check what only a client's batch must be; its greatest timestamp."""
     count = header.record_count
-    if count <= 0 or count != header.last_offset_delta + 1:
-        raise AppendRejected(
-            ErrorCode.INVALID_RECORD, f"{count} records do not fill offset deltas 0 to {header.last_offset_delta}"
-        )
-    attributes = header.attributes
-    if attributes & CONTROL_BIT:
-        raise AppendRejected(ErrorCode.INVALID_RECORD, "clients cannot write control records")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise AppendRejected(
-            ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent sequence {header.base_sequence}"
-        )
-    if attributes & LOG_APPEND_TIME_BIT:
-        message = "a producer cannot say that a timestamp is the broker's"
-        errors = [RecordError(index, message) for index in range(min(count, _LISTED_ERRORS))]
-        raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, message, errors)
+    if (
+        count <= 0
+        or count != header.last_offset_delta + 1
+        or header.attributes & _NOT_A_CLIENTS
+        or (header.producer_id >= 0 and header.base_sequence < 0)
+    ):
+        # It says what is wrong. To ask it about every batch would cost a call.
+        check_client_header(header)
     if not config.walks_all_records and len(records) > WALKED_BATCH_BYTES:
         _check_codec(header)
         return header.max_timestamp
@@ -358,9 +417,7 @@ def _check_client_batch(
     if ages is None:
         return header.max_timestamp
     if keyless:
-        message = "a compacted topic takes no record without a key"
-        errors = [RecordError(index, message) for index in keyless]
-        raise AppendRejected(ErrorCode.INVALID_RECORD, "one or more records have been rejected", errors)
+        raise records_error([RecordError(index, KEYLESS) for index in keyless])
     if config.limits_timestamps:
         _check_timestamps(records, header, config, ages, base_offset=base_offset, now_ms=now_ms)
     if config.message_timestamp_type is _LOG_APPEND_TIME:
@@ -408,24 +465,26 @@ def _check_timestamps(
     errors = [
         RecordError(
             index,
-            f"timestamp {record.timestamp} of the record for offset {base_offset + index} is not within "
-            f"{now_ms - allowed} to {now_ms + allowed}",
+            timestamp_message(
+                record.timestamp, offset=base_offset + index, earliest_ms=now_ms - allowed, latest_ms=now_ms + allowed
+            ),
         )
         for index, record in enumerate(iterate_records(records, 0, header, config.max_decompressed_bytes))
         if record.timestamp != -1 and abs(record.timestamp - now_ms) > allowed
     ]
     if errors:
-        raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, "the timestamps of one or more records are invalid", errors)
+        raise timestamp_error(errors)
 
 
 def _check_marker(log: "Log", records: memoryview, header: BatchHeader) -> Marker | None:
-    marker = _read_marker(records, header)
+    marker = read_marker(records, header)
     if marker is not None:
         log.producers.check_marker(header, marker[0])
     return marker
 
 
-def _read_marker(batch: memoryview, header: BatchHeader) -> Marker | None:
+def read_marker(batch: memoryview, header: BatchHeader) -> Marker | None:
+    """What a control batch says of a transaction's end. Raises AppendRejected."""
     try:
         return read_end_txn(batch, header)
     except CorruptBatch as error:

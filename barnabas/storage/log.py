@@ -16,15 +16,18 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.protocol.batch import CURRENT_MAGIC
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.append import (
     AppendInfo,
     AppendOrigin,
     PreparedAppend,
+    append_at_once,
     apply_append,
+    prepare_converted,
     prepare_from_client,
-    prepare_from_leader,
 )
+from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.damage import Damage
 from barnabas.storage.leader_epochs import EpochEnd
 from barnabas.storage.log_config import MAX_INT32, LogConfig
@@ -40,6 +43,7 @@ from barnabas.storage.read import (
     read_log,
     search_timestamp,
 )
+from barnabas.storage.replicated_append import prepare_from_leader
 from barnabas.storage.retention import SegmentFacts, decide_retention
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.segment import Segment
@@ -111,11 +115,17 @@ class Log:
     # Appending
 
     def prepare_append(
-        self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        converted: ConvertedSet | None = None,
     ) -> PreparedAppend:
         """Check batches and reserve their place; a client's are stamped in `records`, which the log owns from now on.
 
-        Raises AppendRejected (nothing changed), LogOffline, or OSError when rolling failed.
+        Raises AppendRejected (nothing changed), LongConversion, LogOffline, or OSError when rolling failed.
         """
         if self.offline:
             raise LogOffline(str(self.topic_partition))
@@ -123,6 +133,8 @@ class Log:
         try:
             if origin is _REPLICATION:
                 prepared = prepare_from_leader(self, records, now_ms=now_ms)
+            elif converted is not None:
+                prepared = prepare_converted(self, converted, origin=origin, now_ms=now_ms)
             else:
                 prepared = prepare_from_client(self, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
         except OSError:
@@ -153,11 +165,8 @@ class Log:
         self._reserved = None
 
     def append(self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int) -> AppendInfo:
-        """All phases in one, for who may wait for the disk."""
-        prepared = self.prepare_append(records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
-        if prepared.duplicate is None:
-            prepared.write()
-        return self.publish(prepared)
+        """All phases in one, for who may take the time."""
+        return append_at_once(self, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
 
     def segment_for_append(
         self, *, size_bytes: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
@@ -290,8 +299,9 @@ class Log:
         return True
 
     def assign_leader_epoch(self, epoch: int, *, start_offset: int) -> None:
-        """Note that the leader of `epoch` begins to write at `start_offset`."""
-        if self.leader_epochs.assign(epoch, start_offset=start_offset):
+        """Note that the leader of `epoch` begins to write at `start_offset`; old message formats know no epochs."""
+        epochs, knows_epochs = self.leader_epochs, self.config.message_format == CURRENT_MAGIC
+        if epochs.assign(epoch, start_offset=start_offset) if knows_epochs else epochs.clear():
             self.note_epochs_changed()
 
     def note_epochs_changed(self) -> None:
@@ -432,13 +442,9 @@ class Log:
         )
         if not deletions:
             return 0
+        at = self.topic_partition
         for deletion in deletions:
-            log.info(
-                "%s: deleting the segment at offset %d: %s",
-                self.topic_partition,
-                deletion.base_offset,
-                deletion.reason,
-            )
+            log.info("%s: deleting the segment at offset %d: %s", at, deletion.base_offset, deletion.reason)
         if len(deletions) == len(self.segments):
             self.roll("retention takes the active segment")
         self.discard(self.segments.remove_first(len(deletions)))

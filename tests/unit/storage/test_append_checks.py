@@ -40,7 +40,7 @@ def rejected(log, data, now_ms=NOW):
         (batch(b"a")[:40], ErrorCode.INVALID_RECORD),
         (batch(b"a" * 50)[:-1], ErrorCode.INVALID_RECORD),
         (changed(batch(b"a"), ">i", 8, 20, sealed=False), ErrorCode.CORRUPT_MESSAGE),
-        (changed(batch(b"a"), ">b", 16, 1, sealed=False), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (changed(batch(b"a"), ">b", 16, 1, sealed=False), ErrorCode.CORRUPT_MESSAGE),
         (changed(batch(b"a"), ">b", 16, 3, sealed=False), ErrorCode.CORRUPT_MESSAGE),
         (changed(batch(b"a"), ">I", 17, 12345, sealed=False), ErrorCode.CORRUPT_MESSAGE),
         (changed(batch(b"a"), ">q", 0, 5, sealed=False), ErrorCode.INVALID_RECORD),

@@ -27,6 +27,7 @@ from controller.commands import Endpoint, LiveBroker, UpdateMetadata, UpdateMeta
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
 from tests.support.clock import ManualClock
+from tests.support.inline_offload import InlineOffload
 from tests.unit.replication.recording_isr_channel import RecordingIsrChannel
 from tests.unit.storage.logs import make_ports
 from zk_schema import paths
@@ -102,6 +103,8 @@ class SmallBroker:
             dynamic_config=DynamicConfig(make_config(given)),
             clock=self.clock,
             random=random.Random(7),
+            offload=InlineOffload(),
+            config_changes=SimpleNamespace(until_heard=self._heard),
             zk=self.zk,
             metadata=self.view,
             replicas=SimpleNamespace(partition=self.partitions.get),
@@ -110,6 +113,10 @@ class SmallBroker:
             producer_ids=ProducerIds(ME, self.zk),
             metrics=BrokerMetrics(self.clock),
         )
+
+    async def _heard(self, notification: str, *, timeout_ms: int) -> bool:
+        assert timeout_ms > 0
+        return await self.zk.exists(notification) is not None
 
     async def open(self) -> "SmallBroker":
         await self.zk.open()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config_keys import BROKER_KEYS, TOPIC_KEYS
+from broker.config_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, TOPIC_KEYS
 
 ROOT = Path(__file__).parents[3]
 TABLE: dict[str, dict[str, str]] = tomllib.loads((ROOT / "tests" / "config_effects.toml").read_text())
@@ -16,6 +16,11 @@ TABLE: dict[str, dict[str, str]] = tomllib.loads((ROOT / "tests" / "config_effec
 def test_every_key_that_acts_has_its_test_and_no_other_key_has_one(level: str, keys: dict[str, object]) -> None:
     acting = {key.name for key in keys.values() if key.acts}  # type: ignore[attr-defined]
     assert set(TABLE[level]) == acting
+
+
+def test_every_key_that_changes_in_a_running_broker_has_a_test_that_changes_it() -> None:
+    changeable = {name for name, key in (BROKER_KEYS | DYNAMIC_ONLY_KEYS).items() if key.is_changeable}
+    assert set(TABLE["live"]) == changeable
 
 
 @pytest.mark.parametrize("test", sorted({test for rows in TABLE.values() for test in rows.values()}))

@@ -50,6 +50,19 @@ async def test_a_leader_has_as_many_fetchers_as_told() -> None:
 
 
 @virtual_time
+async def test_a_leader_has_as_many_fetchers_as_it_is_told_later() -> None:
+    made = await after_two_seconds(num_replica_fetchers="1")
+    for count, connections in (("2", 2), ("4", 4), ("1", 1)):
+        made.fetchers.change_count(int(count), made.world.replicas.partitions())
+        for at in FEW:
+            made.leader.logs[at].write(b"v" * 900)
+        await asyncio.sleep(2)
+        assert sum(each.is_open for each in made.leader.connections) == connections
+        assert all(made.has_all(at) for at in FEW)
+    await made.stop()
+
+
+@virtual_time
 async def test_a_fetch_asks_for_the_bytes_and_the_time_that_were_told() -> None:
     made = await after_two_seconds(
         replica_fetch_min_bytes="7",

@@ -1,5 +1,7 @@
 """Unclean elections: allowed by the broker's configuration or the topic's, which wins."""
 
+import asyncio
+
 import pytest
 
 from controller.office import Settings
@@ -44,6 +46,33 @@ async def test_the_topic_decides_and_else_the_broker(*, by_default: bool, config
     cluster = await without_its_last_replica(by_default=by_default, config=config)
     await cluster.until_led("t", by=leader)
     assert cluster.in_sync("t") == ([2] if leader == -1 else [3])
+    await cluster.close()
+
+
+@pytest.mark.parametrize(("config", "leader"), [(NOTHING_SET, 3), (FORBIDDEN, -1)])
+async def test_where_brokers_allow_it_later_a_partition_gets_its_leader_then(*, config: bytes, leader: int) -> None:
+    cluster = await without_its_last_replica(by_default=False, config=config)
+    await cluster.until_led("t", by=-1)
+    controller = cluster.controllers[1]
+    controller.change_settings(Settings(unclean_leader_election_enable=False))
+    await asyncio.sleep(0.05)
+    assert cluster.in_sync("t") == [2]
+    controller.change_settings(Settings(unclean_leader_election_enable=True))
+    await asyncio.sleep(0.05)
+    await cluster.until_led("t", by=leader)
+    assert cluster.in_sync("t") == ([2] if leader == -1 else [3])
+    await cluster.close()
+
+
+async def test_a_later_controller_goes_by_what_was_changed_before() -> None:
+    cluster = Cluster(Settings())
+    await cluster.open()
+    await cluster.start_broker(1)
+    controller = cluster.make_controller(1)
+    controller.change_settings(Settings(unclean_leader_election_enable=True))
+    await controller.start()
+    assert controller._driver is not None
+    assert controller._driver._core._office.settings.unclean_leader_election_enable
     await cluster.close()
 
 

@@ -3,9 +3,13 @@
 import pytest
 
 from broker.config import BrokerConfig, resolve_broker_config
+from broker.config_effects import controller_settings
 from broker.config_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS
 from broker.config_keys.key import REQUIRED, render_value
 from broker.config_layers import DynamicConfigRefused, check_change, lay
+from broker.log_cleaning import cleaner_settings
+from broker.log_scrubbing import scrub_settings
+from broker.topic_configs import resolve_topic
 
 
 def config(**given: str) -> BrokerConfig:
@@ -133,3 +137,25 @@ def test_what_is_set_in_zookeeper_alone_does_not_act_from_the_file() -> None:
         assert any(name in warning for warning in present.warnings)
         made, left_out = lay(present, of_all_brokers={name: "7"}, of_this_broker={})
         assert (made.layers.dynamic(name), left_out) == ("7", [])
+
+
+@pytest.mark.parametrize("name", sorted(name for name, key in BROKER_KEYS.items() if key.is_changeable))
+def test_no_value_that_is_taken_breaks_what_is_made_of_it(name: str) -> None:
+    for text in (
+        "-9223372036854775808",
+        "-1",
+        "0",
+        "1",
+        "2147483647",
+        "9223372036854775807",
+        "0.0",
+        "1e308",
+        "",
+        "true",
+    ):
+        made, left_out = laid({name: text}, {})
+        assert len(left_out) == (name not in made.layers.of_all_brokers)
+        resolve_topic(made, {})
+        controller_settings(made)
+        cleaner_settings(made)
+        scrub_settings(made)

@@ -6,7 +6,7 @@
 
 `fail` lets operations of one kind raise; after an fsync that failed the unsynced writes stay readable but never become
 durable, as on Linux. `capacity_bytes` bounds the sum of all file sizes: a write over it is done in part and raises
-ENOSPC. `on_operation` hears of every operation, and can let time pass in it.
+ENOSPC. `on_operation` hears of every operation, and can let time pass in it; `on_cut` of files that were cut.
 """
 
 import errno
@@ -78,7 +78,10 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         self._check()
         self._disk.maybe_fail("truncate", self._path)
+        is_cut = size < self.size()
         self._disk.step(lambda part: self._inode.change(size) if part else None)
+        if is_cut and self._disk.on_cut is not None:
+            self._disk.on_cut(self._path)
 
     def fsync(self) -> None:
         self._check()
@@ -134,6 +137,7 @@ class SimulatedDisk:
         self.full_hits = 0
         self.on_crash: Callable[[], None] | None = None
         self.on_operation: Callable[[str, str], None] | None = None
+        self.on_cut: Callable[[str], None] | None = None
         self._faults: list[DiskFault] = []
         self._random = Random(0)
 

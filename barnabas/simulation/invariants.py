@@ -73,6 +73,7 @@ class Invariants:
         self._high_watermarks: dict[tuple[TopicPartition, int], int] = {}
         self.controller_epoch = 0
         self._terms: dict[int, int] = {}
+        self._written: dict[TopicPartition, tuple[int, int]] = {}
         self._states: dict[TopicPartition, tuple[bytes, PartitionState]] = {}
         self._caught_up: dict[tuple[int, int, TopicPartition], None] = {}
         self._too_early: dict[tuple[int, int, TopicPartition], float] = {}
@@ -100,6 +101,40 @@ class Invariants:
                     f"above its end {log.log_end_offset}"
                 )
         self._look_at_controller_epoch()
+        for at in self.watched:
+            self._look_at_writer(at)
+
+    def _look_at_writer(self, at: TopicPartition) -> None:
+        """What was written after a controller was elected that one wrote; leader epochs never fall."""
+        znode = self._zookeeper.tree.get(paths.partition_state(at.topic, at.partition))
+        election = self._zookeeper.tree.get(paths.CONTROLLER_EPOCH)
+        mzxid, epoch = self._written.get(at, (-1, -1))
+        if znode is None or election is None or mzxid == znode.stat.mzxid:
+            return
+        state = self.state(at)
+        assert state is not None
+        self._written[at] = znode.stat.mzxid, state.leader_epoch
+        if znode.stat.mzxid > election.stat.mzxid and state.controller_epoch != self.controller_epoch:
+            self._report(f"{at}: written in epoch {state.controller_epoch} after {self.controller_epoch}: {state}")
+        if state.leader_epoch < epoch:
+            self._report(f"{at}: the leader epoch fell from {epoch}: {state}")
+
+    def on_cut(self, machine: Machine, directory: str) -> None:
+        """A log was cut. A replica in sync that had caught up must still have what any replica knows as committed."""
+        held = list(self.replicas())
+        for other, partition in held:
+            at, end = partition.topic_partition, partition.log.log_end_offset
+            key = (machine.broker_id, machine.incarnation, at)
+            if other is not machine or partition.log.directory != directory or key not in self._caught_up:
+                continue
+            committed = max(each.log.high_watermark for _, each in held if each.topic_partition == at)
+            if (
+                at in self.watched
+                and end < committed
+                and self._is_told_in_sync(machine, at)
+                and not partition.is_offline
+            ):
+                self._report(f"{at}: {machine.host} is in sync and was cut to {end}, though {committed} is committed")
 
     def _look_at_leader(self, machine: Machine, partition: Partition) -> None:
         at, epoch = partition.topic_partition, partition.leader_epoch

@@ -11,6 +11,7 @@ import errno
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from barnabas.client.admin import Admin, NewTopic
@@ -29,6 +30,7 @@ from zk_schema.memory import MemoryZooKeeper
 from zk_schema.pipeline import Write
 
 _RESTART_S: Final = (0.5, 4.0)
+_AFTER_A_CUT_S: Final = (0.0002, 0.002)
 _LOST_ALL_DIRECTORIES: Final = "the last log directory"
 
 
@@ -68,6 +70,8 @@ class World:
             for number in range(1, brokers + 1)
         }
         self.invariants = Invariants(list(self.machines.values()), self.zookeeper, self.violate)
+        for machine in self.machines.values():
+            machine.disk.on_cut = partial(self._on_cut, machine)
         self.history = History()
         self.restarts_by_itself = True
         self.stage = Stage(
@@ -137,6 +141,12 @@ class World:
         partition = None if machine.broker is None else machine.broker.services.replicas.partition(at)
         if partition is not None and self.invariants.is_true_leader(machine, partition):
             self.violate(f"{at}: broker {number} leads and has not {position}, which a reader was told to read next")
+
+    def _on_cut(self, machine: Machine, path: str) -> None:
+        """A file became shorter: what that means for its log is known when the call that did it has ended."""
+        if path.endswith(".log") and machine.broker is not None:
+            for delay_s in _AFTER_A_CUT_S:
+                self.loop.call_in(self.loop.world, delay_s, self.invariants.on_cut, machine, path.rpartition("/")[0])
 
     # Verbs: processes and machines.
 

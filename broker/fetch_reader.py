@@ -243,15 +243,17 @@ class FetchReader:
         else:
             upper_bound = last_stable_offset if self._committed_only else high_watermark
         may_read = is_assigned and not self._is_held(partition)
-        if self._version < BATCHES_SINCE:
-            max_bytes = limit_of(replica.config, max_bytes)
         read.is_throttled = self._follower is not None and partition.throttled_as_leader
+        allowed = max_bytes if may_read else 0
+        limit = limit_of(replica.config, allowed) if self._version < BATCHES_SINCE else allowed
         result = replica.read(
             wanted.fetch_offset,
-            max_bytes=max_bytes if may_read else 0,
+            max_bytes=limit,
             upper_bound_offset=upper_bound,
             min_one_batch=at_least_one and may_read,
         )
+        if result.first_batch_incomplete and limit < allowed:
+            result = _first_batch(replica, wanted.fetch_offset, allowed, upper_bound, result)
         read.has_more = self._has_more(partition, wanted, high_watermark)
         read.records = result.slice
         if result.first_batch_incomplete and self._version >= _WHOLE_BATCH_SINCE and read.records is not None:
@@ -323,6 +325,16 @@ class FetchReader:
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             return EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return None
+
+
+def _first_batch(replica: Log, offset: int, max_bytes: int, upper_bound: int, cut: LogRead) -> LogRead:
+    """A batch from a time when the topic took larger ones, as far as the client takes it, for one that was cut."""
+    if cut.slice is not None:
+        cut.slice.release()
+    result = replica.read(offset, max_bytes=0, upper_bound_offset=upper_bound, min_one_batch=True)
+    if result.slice is not None and result.slice.size > max_bytes:
+        result.slice.size = max_bytes
+    return result
 
 
 def _aborted_in(replica: Log, read: LogRead) -> list[AbortedTransaction]:

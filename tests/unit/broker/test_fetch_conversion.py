@@ -136,6 +136,22 @@ async def test_clients_without_a_limit_of_the_answer_get_a_piece_of_a_batch_that
     assert (answer.errors()[T0], len(answer.records[T0])) == (ErrorCode.NONE, 50)
 
 
+@pytest.mark.parametrize(("max_bytes", "expected"), [(3_000_000, [0]), (1_400_000, [])])
+def test_a_batch_from_a_time_of_larger_ones_is_read_whole(max_bytes: int, expected: list[int]) -> None:
+    @virtual_time
+    async def run() -> None:
+        broker, partition = await leading(max_message_bytes=2_000_000)
+        append_now(partition, b"v" * 1_500_000)
+        append_now(partition, b"w")
+        partition.log.config = LogConfig()
+        records = (await ask(broker, version=1, partition_max_bytes=max_bytes)).records[T0]
+        assert offsets_of(records) == expected
+        assert len(records) <= max_bytes
+        assert pins(partition) == 0
+
+    run()
+
+
 @virtual_time
 async def test_an_old_client_that_waits_gets_what_comes_converted() -> None:
     broker, partition = await leading()

@@ -174,6 +174,7 @@ class _Produce:
         traffic.produce_requests += 1
         traffic.bytes_in += info.size_bytes
         traffic.messages_in += info.last_offset - info.first_offset + 1
+        traffic.produce_message_conversions += info.rebuilt_records
         if self._acks and (future := partition.when_acknowledged(info, acks=self._acks)) is not None:
             self._pending.append((future, answer))
 

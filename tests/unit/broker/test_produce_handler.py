@@ -29,12 +29,6 @@ async def leading(*, config: LogConfig | None = None, count: int = 1) -> DataBro
     return broker
 
 
-def old_message(magic: int) -> memoryview:
-    """A message of format 0 or 1 whose body says nothing."""
-    body = struct.pack(">IbbQ", 0, magic, 0, 0)[: 6 + 8 * magic] + struct.pack(">ii", -1, -1)
-    return memoryview(bytearray(struct.pack(">qi", 0, len(body)) + body))
-
-
 async def refusal(
     broker: DataBroker, records: memoryview | None, *, version: int = 8, acks: int = 1
 ) -> tuple[ErrorCode, str | None]:
@@ -99,18 +93,6 @@ async def test_a_request_without_records_has_one_batch_too_few_since_version_3()
                 (answer,) = await produced(broker, {T0: records}, version=version, acks=1)
                 assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, -1)
     assert broker.world.partition().log.log_end_offset == 0
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_formats_are_refused_by_name(version: int, magic: int) -> None:
-    @virtual_time
-    async def run() -> None:
-        error, _ = await refusal(await leading(), old_message(magic), version=version)
-        expected = ErrorCode.INVALID_RECORD if version >= 3 else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-        assert error is expected
-
-    run()
 
 
 @virtual_time

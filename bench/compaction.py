@@ -2,8 +2,8 @@
 
 `python -m bench.compaction [--mb 2000] [--keys 1000000] [--record-bytes 1000] [--codec none] [--rounds 3]`. The log is
 made anew, once; each round gives each cleaner its own view of it, in turn, read into the page cache before. Ours runs
-as in a broker, in a worker process of an offload; Kafka's in a JVM of its own, by `bench/java/CleanerRun.java` against
-the jars that the tests use. MB/s are bytes of the log by the seconds of the cleaning alone; the memory is the peak of
+as in a broker, in a worker process of an offload; Kafka's in a JVM of its own, by `CleanerRun.java` against the
+jars that the tests use. MB/s are bytes of the log by the seconds of the cleaning alone; the memory is the peak of
 the resident set of the whole process, interpreter or JVM included. What both leave of the log must be the same records.
 The results go to `bench/results`, which is not in the repository.
 """
@@ -39,7 +39,7 @@ from tests.support.java import compile_java
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
 
 RESULTS = Path(__file__).parent / "results"
-JAVA_SOURCE = Path(__file__).parent / "java" / "CleanerRun.java"
+JAVA_SOURCE = Path(__file__).parents[1] / "tests" / "compatibility" / "java" / "CleanerRun.java"
 DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024
 IO_BUFFER_BYTES = 512 * 1024
 DELETE_RETENTION_MS = 24 * 3600 * 1000
@@ -145,10 +145,10 @@ def _source(view: Path, base: int, end: int) -> SourceSegment:
 
 def run_kafka(view: Path, shape: LogShape, classes: str, heap: str) -> Run:
     _, uncleanable = closed_segments(view)[-1]
-    arguments = [uncleanable, shape.segment_bytes, INDEX_INTERVAL_BYTES, DEDUPE_BUFFER_BYTES, IO_BUFFER_BYTES]
+    settings = [shape.segment_bytes, INDEX_INTERVAL_BYTES, DEDUPE_BUFFER_BYTES, IO_BUFFER_BYTES]
     command = [
-        *(java_command(), "-server", f"-Xmx{heap}", "-XX:+UseG1GC", "-cp", classes, "kafka.log.CleanerRun", str(view)),
-        *(str(argument) for argument in (*arguments, DELETE_RETENTION_MS)),
+        *(java_command(), "-server", f"-Xmx{heap}", "-XX:+UseG1GC", "-cp", classes, "kafka.log.CleanerRun"),
+        *(str(argument) for argument in (*settings, view, 0, uncleanable, DELETE_RETENTION_MS)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)

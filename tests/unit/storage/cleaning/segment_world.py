@@ -61,6 +61,7 @@ class SegmentWorld:
 
     directory: str
     disk: Disk = field(default_factory=SystemDisk)
+    now_ms: int = NOW
     next_offset: int = 0
     first_dirty: int = 0
     bases: list[int] = field(default_factory=lambda: [0])
@@ -100,7 +101,7 @@ class SegmentWorld:
         """Append a batch of (key, value) pairs, with a millisecond between any two; its base offset."""
         base = self.next_offset
         made = [
-            Record(base + n, NOW + base + n, _bytes(key), _bytes(value), (("n", b"%d" % (base + n)),))
+            Record(base + n, self.now_ms + base + n, _bytes(key), _bytes(value), (("n", b"%d" % (base + n)),))
             for n, (key, value) in enumerate(records)
         ]
         self.last_put = made
@@ -129,7 +130,7 @@ class SegmentWorld:
                 marker,
                 producer_id=producer_id,
                 producer_epoch=epoch,
-                timestamp=NOW + base,
+                timestamp=self.now_ms + base,
                 base_offset=base,
                 leader_epoch=3,
             )

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "status": Entry("barnabas.admin.local", "status", "Show what of the cluster on this machine runs."),
     "broker": Entry("barnabas.admin.broker", "broker", "Run one broker in the foreground."),
     "topics": Entry("barnabas.admin.topics", "topics", "List, describe, create, delete and extend topics."),
+    "configs": Entry("barnabas.admin.configs", "configs", "Show and change settings of topics and brokers."),
     "cluster": Entry("barnabas.admin.cluster", "cluster", "Show brokers and controller, and whether all is well."),
     "reassign": Entry("barnabas.admin.reassign", "reassign", "Move replicas to other brokers."),
     "elect-leaders": Entry("barnabas.admin.elect_leaders", "elect_leaders", "Let the preferred replicas lead."),

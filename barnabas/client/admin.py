@@ -7,13 +7,20 @@ asked broker was the wrong one (no controller, not the leader) are tried again f
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.messages import create_partitions, create_topics, delete_topics, describe_configs, list_offsets
+from barnabas.protocol.messages import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_offsets,
+)
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -23,7 +30,13 @@ from barnabas.protocol.messages.create_topics import (
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
+from barnabas.protocol.schema import Api
 
 Outcomes = dict[str, KafkaError | None]
 
@@ -63,15 +76,60 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER = 6
 
 
+class ConfigResource(NamedTuple):
+    """What a configuration belongs to: a topic by name, a broker or its loggers by id, all brokers by no name."""
+
+    type: ResourceType
+    name: str
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that alone can tell of it or change it; None where any can."""
+        return None if self.type is ResourceType.TOPIC or not self.name else int(self.name)
+
+    def __str__(self) -> str:
+        if self.type is ResourceType.TOPIC:
+            return f"topic {self.name}"
+        if not self.name:
+            return "all brokers"
+        return f"broker {self.name}" if self.type is ResourceType.BROKER else f"loggers of broker {self.name}"
+
+
+class ConfigOperation(IntEnum):
+    """What to do with a key (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One key's change; the value is None where it is deleted."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+class ConfigSynonym(NamedTuple):
+    """A place where a key's value could come from."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
 @dataclass(slots=True)
 class ConfigEntry:
-    """A configuration key; `value` is None where it is sensitive or not set."""
+    """A configuration key; `value` is None where it is sensitive or not set. The first synonym is its source."""
 
     name: str
     value: str | None
     source: ConfigSource
     read_only: bool
     is_sensitive: bool
+    synonyms: list[ConfigSynonym] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -144,24 +202,57 @@ class Admin:
 
     async def describe_topic_configs(self, name: str) -> list[ConfigEntry]:
         """The configuration of a topic, its defaults included. Raises ClientError."""
-        return await self._cluster.patiently(lambda: self._describe_configs(ResourceType.TOPIC, name, None))
+        return await self.describe_configs(ConfigResource(ResourceType.TOPIC, name))
 
     async def describe_broker_configs(self, node_id: int) -> list[ConfigEntry]:
         """The configuration of a broker, told by itself. Raises ClientError."""
-        return await self._cluster.patiently(lambda: self._describe_configs(ResourceType.BROKER, str(node_id), node_id))
+        return await self.describe_configs(ConfigResource(ResourceType.BROKER, str(node_id)))
 
-    async def _describe_configs(self, kind: ResourceType, name: str, node_id: int | None) -> list[ConfigEntry]:
-        request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
-        if node_id is None:
-            response = await self._cluster.ask_any(describe_configs.API, request, least=1)
-        else:
-            response = await self._cluster.ask(node_id, describe_configs.API, request, least=1)
-        (result,) = response.results
-        raise_for(result.error_code, result.error_message, context=f"{kind.name.lower()} {name}")
-        return [
-            ConfigEntry(entry.name, entry.value, _source(entry.config_source), entry.read_only, entry.is_sensitive)
-            for entry in result.configs
-        ]
+    async def describe_configs(
+        self, resource: ConfigResource, names: Iterable[str] | None = None, *, synonyms: bool = False
+    ) -> list[ConfigEntry]:
+        """The configuration of a resource, or these keys of it, its defaults included. Raises ClientError."""
+        wanted = DescribeConfigsResource(resource.type, resource.name, None if names is None else list(names))
+        request = DescribeConfigsRequest([wanted], include_synonyms=synonyms)
+
+        async def ask() -> list[ConfigEntry]:
+            (result,) = (await self._ask_of(resource, describe_configs.API, request, least=1)).results
+            raise_for(result.error_code, result.error_message, context=str(resource))
+            return [
+                ConfigEntry(
+                    entry.name,
+                    entry.value,
+                    _source(entry.config_source),
+                    entry.read_only,
+                    entry.is_sensitive,
+                    [ConfigSynonym(each.name, each.value, _source(each.source)) for each in entry.synonyms],
+                )
+                for entry in result.configs
+            ]
+
+        return await self._cluster.patiently(ask)
+
+    async def alter_configs(
+        self, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change single keys of a resource, or only try (KIP-339). Raises ClientError.
+
+        What was asked for a second time because an answer was lost may append to a list twice.
+        """
+        configs = [AlterableConfig(each.name, each.operation, each.value) for each in changes]
+        wanted = [AlterConfigsResource(resource.type, resource.name, configs)]
+        request = IncrementalAlterConfigsRequest(wanted, validate_only)
+
+        async def ask() -> None:
+            (result,) = (await self._ask_of(resource, incremental_alter_configs.API, request)).responses
+            raise_for(result.error_code, result.error_message, context=str(resource))
+
+        await self._cluster.patiently(ask)
+
+    async def _ask_of(self, resource: ConfigResource, api: Api, request: object, *, least: int = 0) -> Any:
+        if resource.node_id is None:
+            return await self._cluster.ask_any(api, request, least=least)
+        return await self._cluster.ask(resource.node_id, api, request, least=least)
 
     async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
         """The first offset at or after a time in each partition, or LATEST or EARLIEST. Raises ClientError.

@@ -97,6 +97,7 @@ def test_a_log_that_starts_inside_its_active_segment_has_nothing_to_clean() -> N
 
 
 def test_a_log_must_be_cleaned_when_its_oldest_dirty_batch_is_older_than_max_compaction_lag() -> None:
+    # KAFKA-9133
     segments = [segment(0, first=1), segment(10, first=NOW - 70), segment(20, first=NOW - 90), segment(30)]
     late = decide_range(facts(segments=segments, checkpoint=10, max_compaction_lag_ms=60), now_ms=NOW)
     assert late.compaction_delay_ms == 30
@@ -177,6 +178,7 @@ def test_offsets_of_a_group_fit_relative_ones() -> None:
 
 
 def test_an_empty_segment_joins_over_any_span() -> None:
+    # KAFKA-5413
     far = 3 * MAX_INT32
     assert groups([source(0, 10), source(far, far + 10, size=0), source(far + 10, far + 20)]) == [[0, far], [far + 10]]
 

@@ -48,6 +48,7 @@ def test_aborted_records_go_at_once_and_supersede_nothing(log: SegmentWorld) -> 
 
 
 def test_a_transaction_over_several_segments_is_one(log: SegmentWorld) -> None:
+    # KAFKA-8351
     log.put(("a", "good"))
     log.put(("a", "aborted"), producer=(1, 0, 0), transactional=True)
     log.roll()
@@ -107,6 +108,7 @@ def test_a_marker_without_a_record_goes_when_its_time_has_come(log: SegmentWorld
 
 @pytest.mark.parametrize("key", MARKER_KEYS)
 def test_a_record_with_the_key_of_a_marker_removes_no_marker(log: SegmentWorld, key: str) -> None:
+    # KAFKA-14055
     log.put(("a", "1"), producer=(1, 0, 0), transactional=True)
     commit = log.end(1, 0, commit=True)
     log.put(("b", "1"), producer=(1, 0, 1), transactional=True)
@@ -119,6 +121,7 @@ def test_a_record_with_the_key_of_a_marker_removes_no_marker(log: SegmentWorld, 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_the_last_batch_of_an_active_producer_stays_without_its_records(log: SegmentWorld, codec: Codec) -> None:
+    # KAFKA-5490, KAFKA-7385
     log.put(("a", "1"), producer=(5, 3, 0))
     log.put(("a", "2"), ("a", "3"), producer=(5, 3, 1), codec=codec)
     log.put(("a", "4"))

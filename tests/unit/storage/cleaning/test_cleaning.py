@@ -104,6 +104,7 @@ def test_keys_of_all_lengths_are_told_apart(log: SegmentWorld) -> None:
 
 
 def test_a_tombstone_stays_for_its_time_and_takes_older_records_at_once(log: SegmentWorld) -> None:
+    # KAFKA-4529
     log.put(("a", "1"), ("b", "1"), ("a", None))
     log.roll(modified_ms=NOW)
     log.clean(retention_ms=0)
@@ -165,6 +166,7 @@ def test_what_lies_above_the_map_stays_for_the_next_time(log: SegmentWorld) -> N
 
 
 def test_a_map_for_one_key_gets_on_by_a_record_at_least(log: SegmentWorld) -> None:
+    # KAFKA-3587
     log.put(("a", "1"), ("b", "1"), ("b", "2"), ("a", "2"))
     log.roll()
     limits = replace(LIMITS, offset_map_bytes=1)
@@ -177,6 +179,7 @@ def test_a_map_for_one_key_gets_on_by_a_record_at_least(log: SegmentWorld) -> No
 
 
 def test_a_gap_at_the_end_of_a_segment_counts_as_cleaned(log: SegmentWorld) -> None:
+    # KAFKA-8764: else it would be cleaned again and again.
     log.put(("a", "1"))
     log.next_offset = 50
     log.roll()

@@ -91,6 +91,14 @@ class Fetcher:
         self._resume(followed)
         self._wake.set()
 
+    def follow_again(self, replica: Replica) -> None:
+        """Fetch a partition again that was stopped because its log could not be read; others go on as they do."""
+        followed = self._partitions.get(replica.topic_partition)
+        if followed is not None and followed.phase is Phase.STOPPED and not replica.is_offline:
+            # The leader may believe that it told this position everything.
+            self._session.on_failure()
+            self.follow(replica)
+
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Fetch the partition no more. What is being done to its log ends by itself, under its epoch."""
         if self._partitions.pop(topic_partition, None) is not None:

@@ -53,6 +53,8 @@ class Fetching(Protocol):
 
     def follow(self, replica: Replica) -> None: ...
 
+    def follow_again(self, replica: Replica) -> None: ...
+
     def unfollow(self, topic_partition: TopicPartition) -> None: ...
 
     def change_count(self, fetchers_per_leader: int, replicas: Iterable[Replica]) -> None: ...
@@ -136,10 +138,9 @@ class Replicas:
         return ErrorCode.NONE
 
     def follow_again(self, partition: Partition) -> None:
-        """Begin anew to fetch for a replica that follows: its log could not be read, and can be now."""
-        follows = partition.leader_id not in (self.broker_id, NO_LEADER) and not partition.is_offline
-        if follows and self._partitions.get(partition.topic_partition) is partition:
-            self._fetchers.follow(partition)
+        """Go on fetching for a replica whose log could not be read, and can be now."""
+        if self._partitions.get(partition.topic_partition) is partition:
+            self._fetchers.follow_again(partition)
 
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""

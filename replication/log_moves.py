@@ -13,7 +13,8 @@ import asyncio
 import logging
 from typing import Final
 
-from barnabas.protocol.batch import CorruptBatch, read_header
+from barnabas.protocol.batch import CorruptBatch
+from barnabas.protocol.entries import first_entry_offset, read_entry
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import OUT_OF_RESOURCES
@@ -209,6 +210,9 @@ class _Copy:
             await self._futures.truncate(self._directory, future, step.offset)
             if isinstance(step, TruncateTo):
                 break
+        if epoch is None and future.log_end_offset > present.high_watermark:
+            # Without epochs (old message formats have none) only what is committed is sure to be the same.
+            await self._futures.truncate(self._directory, future, present.high_watermark)
         if future.log_start_offset > present.log_start_offset or future.log_end_offset > present.log_end_offset:
             await self._futures.restart_at(self._directory, future, present.log_start_offset)
 
@@ -236,7 +240,7 @@ class _Copy:
         if (present, present.truncations) != self._agreed_after:
             return
         self._quota.record(len(data), self._clock.monotonic_ms())
-        first_offset = read_header(data).base_offset
+        first_offset = first_entry_offset(data, 0, read_entry(data), present.config.max_decompressed_bytes)
         if future.log_end_offset < min(first_offset, present.log_start_offset):
             # Retention has passed the copy.
             await self._futures.restart_at(self._directory, future, first_offset)

@@ -60,8 +60,8 @@ class EntryBuilder:
 
     @property
     def size_bytes(self) -> int:
-        """How much there is of the entries so far; a codec may hold some back until the end."""
-        return self._compressor.size_bytes + len(self._buffer)
+        """How much there is of the entries so far, as they will be written; a codec holds some back until the end."""
+        return self._compressor.size_bytes + (len(self._buffer) if self.codec is Codec.NONE else 0)
 
     def add(self, records: Iterable[Record]) -> None:
         """Take in the next records, with their own offsets, which must rise. Headers have no place in old formats."""

@@ -29,7 +29,6 @@ from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.maintenance import MaintenanceSettings, maintain
 from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.open_files import OpenFiles
-from barnabas.storage.scan import UnsupportedLogFormat
 from barnabas.storage.segment import SegmentFiles
 from barnabas.storage.truncation import is_cut_by
 
@@ -103,15 +102,10 @@ class LogDirectories:
     async def load(self, configs: Mapping[str, LogConfig] | None = None) -> None:
         """Load all logs, recovering them where need be; `configs` by topic where they differ from the default.
 
-        Raises StorageStartError when a partition is there twice, its format is not known or no directory is left.
+        Raises StorageStartError when a partition is there twice or no directory is left.
         """
         settings = LoadSettings(configs or {}, self.default_config, self.settings.recovery_threads)
-        try:
-            await asyncio.gather(
-                *(load_logs(live, self._ports(live), self._offload, settings) for live in self._live())
-            )
-        except UnsupportedLogFormat as error:
-            raise StorageStartError(str(error)) from None
+        await asyncio.gather(*(load_logs(live, self._ports(live), self._offload, settings) for live in self._live()))
         self._check_any_online()
         seen: dict[TopicPartition, str] = {}
         for directory in self._directories:

@@ -78,7 +78,7 @@ def _make_durably(disk: Disk, path: str) -> None:
 
 
 async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, settings: LoadSettings) -> None:
-    """Load all logs of the directory. An I/O error fails the directory; UnsupportedLogFormat is raised."""
+    """Load all logs of the directory. An I/O error fails the directory."""
     disk, started_ms = ports.disk, ports.clock.monotonic_ms()
     marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
     try:

@@ -12,6 +12,7 @@ from barnabas.protocol.batch import CURRENT_MAGIC, Codec
 
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
+MOST_INFLATED_BYTES: Final = 512 * 1024 * 1024
 _OFFSET_ENTRY_BYTES: Final = 8
 _TIME_ENTRY_BYTES: Final = 12
 
@@ -61,7 +62,7 @@ class LogConfig:
     message_downconversion_enable: bool = True
     """Whether readers of older message formats get records converted."""
     record_validation: RecordValidation = RecordValidation.HEADER
-    max_decompressed_bytes: int = 512 * 1024 * 1024
+    max_decompressed_bytes: int = MOST_INFLATED_BYTES
 
     # What every append asks, worked out once.
     limits_timestamps: bool = field(init=False, repr=False, compare=False)

@@ -8,7 +8,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatch
+from barnabas.protocol.batch import CODEC_MASK, CURRENT_MAGIC, HEADER_BYTES, BatchHeader, CorruptBatch
+from barnabas.protocol.ids import NO_LEADER_EPOCH
+from barnabas.protocol.message_set import find_offset_shift, iterate_inner
 from barnabas.protocol.record_search import search_by_age
 from barnabas.runtime.disk import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
@@ -18,6 +20,10 @@ from barnabas.storage.txn_index import AbortedTxn, search_aborted
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
+
+
+class TimestampsUnknown(Exception):
+    """The topic's message format has no timestamps to search for."""
 
 
 class OffsetOutOfRange(Exception):
@@ -150,8 +156,11 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
     """The first record at or after the log's start whose timestamp is at least `timestamp` (KIP-79).
 
     Yields between the steps of a search in a batch, which may be long; the result is the generator's value, None where
-    there is no such record. Batches are inflated within the topic's ceiling. Raises CorruptSegment and OSError.
+    there is no such record. Batches are inflated within the topic's ceiling. Raises TimestampsUnknown, CorruptSegment
+    and OSError.
     """
+    if log.config.message_format < 1:
+        raise TimestampsUnknown(f"{log.topic_partition}: message format 0 has no timestamps")
     for segment in list(log.segments):
         # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all.
         if segment.size_bytes == 0 or 0 <= segment.max_timestamp < timestamp:
@@ -171,6 +180,8 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
 
 
 def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int) -> TimestampSearch:
+    if header.magic < CURRENT_MAGIC:
+        return (yield from _search_messages(log, segment, position, header, timestamp))
     if header.uses_log_append_time:
         return TimestampedOffset(
             max(header.base_offset, log.log_start_offset), header.max_timestamp, header.leader_epoch
@@ -191,6 +202,26 @@ def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHead
         return None
     delta, age = found
     return TimestampedOffset(header.base_offset + delta, header.first_timestamp + age, header.leader_epoch)
+
+
+def _search_messages(
+    log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int
+) -> TimestampSearch:
+    """The same in an entry of an old format."""
+    entry = segment.log_file.pread(header.size_bytes, position)
+    try:
+        if not header.attributes & CODEC_MASK:
+            return TimestampedOffset(header.base_offset, header.max_timestamp, NO_LEADER_EPOCH)
+        max_bytes = log.config.max_decompressed_bytes
+        shift = yield from find_offset_shift(entry, 0, header, max_bytes)
+        for some in iterate_inner(entry, 0, header, max_bytes):
+            for record in some:
+                if record.timestamp >= timestamp and record.offset + shift >= log.log_start_offset:
+                    return TimestampedOffset(record.offset + shift, record.timestamp, NO_LEADER_EPOCH)
+            yield
+    except CorruptBatch as error:
+        raise CorruptSegment(f"{segment.path(LOG_SUFFIX)}: the wrapper at byte {position}: {error}") from error
+    return None
 
 
 def offsets_before(log: "Log", timestamp: int, *, max_count: int, now_ms: int) -> list[int]:

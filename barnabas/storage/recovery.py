@@ -16,6 +16,7 @@ import logging
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from barnabas.protocol.batch import CURRENT_MAGIC
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.storage.checkpoints import CorruptCheckpoint
@@ -65,7 +66,7 @@ class ScanTask:
     producers: ProducerState
 
     def run(self) -> SegmentScan:
-        """Scan the segment. Raises UnsupportedLogFormat and OSError."""
+        """Scan the segment. Raises OSError."""
         return scan_segment(
             self.disk,
             self.path,
@@ -128,7 +129,7 @@ class LogLoader:
         self.result: Log | None = None
 
     def steps(self) -> LoadSteps:
-        """Load the log; asks for scans of large segments. Raises OSError and UnsupportedLogFormat."""
+        """Load the log; asks for scans of large segments. Raises OSError."""
         self._contents = tidy(self._disk, self._directory)
         self._snapshots = Snapshots(self._disk, self._directory, self._contents.snapshots)
         yield from self._finish_swaps()
@@ -200,6 +201,8 @@ class LogLoader:
         if sealed:
             segment.seal(self._config)
         self._segments.append(segment)
+        if scan.forgets_epochs:
+            self._epochs.clear()
         for entry in scan.epochs:
             if entry.epoch >= self._epochs.latest_epoch:
                 self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
@@ -356,7 +359,9 @@ class LogLoader:
         file = self._disk.open(path, writable=False)
         try:
             for _, header in iterate_file_headers(file, 0, file.size()):
-                if header.leader_epoch > self._epochs.latest_epoch:
+                if header.magic < CURRENT_MAGIC:
+                    self._epochs.clear()
+                elif header.leader_epoch > self._epochs.latest_epoch:
                     self._epochs.assign(header.leader_epoch, start_offset=header.base_offset)
         except CorruptSegment as error:
             log.warning("%s: leader epochs after this place are not known: %s", self._topic_partition, error)

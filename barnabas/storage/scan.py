@@ -6,35 +6,34 @@ values that can be pickled, and so can run in a worker process.
 
 A batch is bad when its bytes end early, its length or counts are impossible, its checksum does not match, or its
 offsets go back. Base offset and leader epoch stand outside of the checksum: where one batch jumps ahead and the next
-continues what stood before it, the one that jumped is the bad one. Messages of formats 0 and 1 are not damage: they
-raise `UnsupportedLogFormat`, because cutting them would destroy what another broker wrote.
+continues what stood before it, the one that jumped is the bad one.
+
+A log may hold entries of all message formats, as its topic's format changed over time: "batch" means any of them here.
+Of a wrapper (message_set.py) only the last offset is known, so it seems to jump ahead. Old messages do not tell their
+leader epoch: what was known before them is forgotten, as when they were appended.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
 from barnabas.protocol.batch import (
+    CURRENT_MAGIC,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
     BatchHeader,
     CorruptBatch,
     CrcMismatch,
-    InvalidRecordCount,
     TruncatedBatch,
-    UnsupportedMagic,
-    read_header,
-    verify_crc,
 )
+from barnabas.protocol.entries import check_count, first_entry_offset, read_entry, verify_entry
 from barnabas.protocol.records import ControlRecordType, iterate_records, read_control_record
 from barnabas.runtime.disk import Buffer, Disk, File
 from barnabas.storage.index import OffsetIndex, TimeIndex
 from barnabas.storage.leader_epochs import EpochEntry
-from barnabas.storage.log_config import MAX_INT32
+from barnabas.storage.log_config import MAX_INT32, MOST_INFLATED_BYTES
 from barnabas.storage.producer_state import EndTxn, ProducerState
 from barnabas.storage.txn_index import AbortedTxn
 
@@ -43,15 +42,11 @@ _REPLAY_WINDOW: Final = 64 * 1024
 _SCAN_WINDOW: Final = 1024 * 1024
 _CRC_COVERS_FROM: Final = 21
 _CONTROL_BYTES: Final = 64 * 1024
-_LEGACY_PREFIX: Final = Struct(">qiIb")
+_OLD_CRC_COVERS_FROM: Final = 16
 
 
 class CorruptSegment(Exception):
     """A segment's file does not hold a batch where one must be."""
-
-
-class UnsupportedLogFormat(Exception):
-    """A segment holds messages of format 0 or 1."""
 
 
 class OffsetsOutOfOrder(CorruptBatch):
@@ -72,6 +67,9 @@ class SegmentScan:
     max_timestamp: int = -1
     offset_of_max_timestamp: int = -1
     epochs: list[EpochEntry] = field(default_factory=list)
+    """Those that begin in this segment, after the last message of an old format."""
+    forgets_epochs: bool = False
+    """Whether there is such a message, so that no epoch from before is known any more."""
     aborted: list[AbortedTxn] = field(default_factory=list)
     producers: ProducerState = field(default_factory=ProducerState)
     problem: str | None = None
@@ -88,13 +86,23 @@ def iterate_file_headers(
         if at + HEADER_BYTES > len(window):
             window, window_at, at = file.pread(min(window_bytes, end - position), position), position, 0
         try:
-            header = read_header(window, at)
+            header = read_entry(window, at)
         except CorruptBatch as error:
             raise CorruptSegment(f"{file.path}: no batch at byte {position}: {error}") from error
         if position + header.size_bytes > end:
             raise CorruptSegment(f"{file.path}: the batch at byte {position} goes over the end, byte {end}")
         yield position, header
         position += header.size_bytes
+
+
+def begin_of(file: File, position: int, header: BatchHeader) -> int:
+    """The offset of the first record of the batch at `position`. Raises CorruptSegment."""
+    if header.magic == CURRENT_MAGIC:
+        return header.base_offset
+    try:
+        return first_entry_offset(file.pread(header.size_bytes, position), 0, header, MOST_INFLATED_BYTES)
+    except CorruptBatch as error:
+        raise CorruptSegment(f"{file.path}: the wrapper at byte {position}: {error}") from error
 
 
 def read_end_txn(batch: Buffer, header: BatchHeader) -> tuple[EndTxn, int] | None:
@@ -157,7 +165,7 @@ def scan_segment(
     """Check the whole segment and rebuild what follows from it, up to the first bad batch.
 
     `next_base_offset` is where the next segment starts, if there is one. `producers` is the state at the segment's
-    base offset; it is changed. Raises UnsupportedLogFormat and OSError.
+    base offset; it is changed. Raises OSError.
     """
     highest_offset = base_offset + MAX_INT32
     if next_base_offset is not None:
@@ -168,10 +176,6 @@ def scan_segment(
         end = file.size()
         try:
             _scan_batches(scan, _checked_batches(file, end), base_offset, highest_offset, index_interval_bytes)
-        except UnsupportedMagic as error:
-            if error.magic in (0, 1) and _is_legacy_message(file, scan.valid_bytes, end):
-                raise UnsupportedLogFormat(f"{path}: format {error.magic} at byte {scan.valid_bytes}") from None
-            scan.problem = str(error)
         except CorruptBatch as error:
             scan.problem = str(error)
     finally:
@@ -215,16 +219,15 @@ def _checked_batches(file: File, end: int) -> Iterator[_Checked]:
         at = position - window_at
         if at + HEADER_BYTES > len(window):
             window, window_at, at = memoryview(file.pread(_SCAN_WINDOW, position)), position, 0
-        header = read_header(window, at)
+        header = read_entry(window, at)
         size = header.size_bytes
         if position + size > end:
             raise TruncatedBatch(f"the batch ends at byte {position + size}, after the file's end")
-        if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
-            raise InvalidRecordCount(f"{header.record_count} records, last offset delta {header.last_offset_delta}")
+        check_count(header)
         if at + size > len(window) and size <= _SCAN_WINDOW:
             window, window_at, at = memoryview(file.pread(_SCAN_WINDOW, position)), position, 0
         if size <= len(window) - at:
-            verify_crc(window, at, header)
+            verify_entry(window, at, header)
             yield position, header, window[at : at + size]
         else:
             _verify_crc_in_pieces(file, position, header)
@@ -233,12 +236,15 @@ def _checked_batches(file: File, end: int) -> Iterator[_Checked]:
 
 
 def _verify_crc_in_pieces(file: File, position: int, header: BatchHeader) -> None:
-    at, end, crc = position + _CRC_COVERS_FROM, position + header.size_bytes, 0
+    is_batch = header.magic == CURRENT_MAGIC
+    checksum: Callable[[bytes, int], int] = crc32c if is_batch else zlib.crc32
+    at = position + (_CRC_COVERS_FROM if is_batch else _OLD_CRC_COVERS_FROM)
+    end, crc = position + header.size_bytes, 0
     while at < end:
         piece = file.pread(min(_SCAN_WINDOW, end - at), at)
         if not piece:
             raise TruncatedBatch("the file became shorter")
-        crc = crc32c(piece, crc)
+        crc = checksum(piece, crc)
         at += len(piece)
     if crc != header.crc:
         raise CrcMismatch(f"the checksum is {crc:#010x}, the batch says {header.crc:#010x}")
@@ -258,24 +264,10 @@ def _note(scan: SegmentScan, found: _Checked, base_offset: int, interval: int) -
         scan.offset_index.append(header.last_offset - base_offset, position)
         scan.time_index.maybe_append(scan.max_timestamp, scan.offset_of_max_timestamp - base_offset)
         scan.last_indexed_position = position
-    if header.leader_epoch >= 0 and (not scan.epochs or header.leader_epoch > scan.epochs[-1].epoch):
+    if header.magic < CURRENT_MAGIC:
+        scan.epochs, scan.forgets_epochs = [], True
+    elif header.leader_epoch >= 0 and (not scan.epochs or header.leader_epoch > scan.epochs[-1].epoch):
         scan.epochs.append(EpochEntry(header.leader_epoch, header.base_offset))
     scan.valid_bytes = position + header.size_bytes
     scan.next_offset = header.next_offset
     scan.batches += 1
-
-
-def _is_legacy_message(file: File, position: int, end: int) -> bool:
-    """Whether a whole message of format 0 or 1, with its own checksum, stands at `position`."""
-    prefix = file.pread(_LEGACY_PREFIX.size, position)
-    if len(prefix) < _LEGACY_PREFIX.size:
-        return False
-    _, length, crc, _ = _LEGACY_PREFIX.unpack(prefix)
-    at, stop, actual = position + 16, position + LOG_OVERHEAD_BYTES + length, 0
-    if not at < stop <= end:
-        return False
-    while at < stop:
-        piece = file.pread(min(_SCAN_WINDOW, stop - at), at)
-        actual = zlib.crc32(piece, actual)
-        at += len(piece)
-    return bool(actual == crc)

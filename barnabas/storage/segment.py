@@ -30,7 +30,7 @@ from barnabas.storage.file_names import (
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, OffsetIndex, StoredIndex, TimeIndex
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
-from barnabas.storage.scan import CorruptSegment, iterate_file_headers
+from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
 log = logging.getLogger(__name__)
@@ -384,7 +384,7 @@ class Segment:
         if position is None:
             return offset
         _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
-        return min(offset, header.base_offset)
+        return min(offset, begin_of(self.log_file, position, header))
 
     def reopen_indexes(self) -> GrowingIndexes:
         """The indexes in memory, read back where the segment was closed."""

@@ -28,7 +28,7 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetTopicResponse,
 )
 from barnabas.storage.log import Log, LogOffline
-from barnabas.storage.read import TimestampedOffset
+from barnabas.storage.read import TimestampedOffset, TimestampsUnknown
 from barnabas.storage.scan import CorruptSegment
 from broker.partition_access import find_partition, require_replica
 from broker.registry import Handler
@@ -118,6 +118,8 @@ def _look_up(
         raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR) from error
     except CorruptSegment as error:
         raise PartitionRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    except TimestampsUnknown as error:
+        raise PartitionRefused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error)) from error
 
 
 def _segment_starts(log: Log, wanted: ListOffsetPartition, *, is_client: bool) -> ListOffsetPartitionResponse:

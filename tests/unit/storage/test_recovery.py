@@ -1,13 +1,11 @@
 """Damage: what a broker that was killed may find, what it cuts, and that it says so."""
 
 import os
-import zlib
 from struct import pack
 
 import pytest
 
 from barnabas.protocol.batch import HEADER_BYTES, iterate_headers
-from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes, replicate
 from tests.unit.storage.stores import open_store
@@ -210,16 +208,6 @@ async def test_a_log_that_ends_below_its_start_begins_again_there(tmp_path, capl
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
     assert "everything is dropped" in caplog.text
     assert append(log, batch(b"a")).first_offset == 50
-
-
-async def test_messages_of_an_old_format_are_refused_not_cut(tmp_path, caplog):
-    await killed(tmp_path, 1)
-    body = pack(">bbqii", 1, 0, NOW, -1, 1) + b"v"
-    extend(tmp_path / LOG, pack(">qiI", 1, len(body) + 4, zlib.crc32(body)) + body)
-    size = (tmp_path / LOG).stat().st_size
-    with pytest.raises(StorageStartError, match="format 1"):
-        await recovered(tmp_path, caplog)
-    assert (tmp_path / LOG).stat().st_size == size
 
 
 async def test_a_flipped_magic_is_damage_not_an_old_format(tmp_path, caplog):

@@ -136,8 +136,7 @@ def test_partitions_move_by_the_api(cluster: LocalCluster, tool: Callable[..., s
     plan = write_plan(tmp_path, "new-way", [[3, 1]])
     assert "Successfully started" in tool(REASSIGN, "--reassignment-json-file", plan, "--execute", by_broker=True)
     until(lambda: in_sync(cluster, "new-way", [[3, 1]]), "the partition where it should be")
-    # Without this option the tool alters configurations by an API that is not built.
-    verify = ("--reassignment-json-file", plan, "--verify", "--preserve-throttles")
+    verify = ("--reassignment-json-file", plan, "--verify")
     assert "is complete" in tool(REASSIGN, *verify, by_broker=True)
     assert "No partition reassignments found" in tool(REASSIGN, "--list", by_broker=True)
 

@@ -64,6 +64,18 @@ class LeaderEpochs:
         self.latest_epoch = epoch
         return True
 
+    def assign_from_batch(self, found: EpochEntry, *, floor: int, said: Iterable[EpochEntry]) -> None:
+        """Note the epoch of a batch; it began at the batch, or after `floor`, the end of what is before it.
+
+        Only compaction leaves room between the two. Epochs that a checkpoint `said` to begin there are believed.
+        """
+        if found.epoch < self.latest_epoch:
+            return
+        for entry in said:
+            if self.latest_epoch < entry.epoch <= found.epoch and floor <= entry.start_offset <= found.start_offset:
+                self.assign(entry.epoch, start_offset=entry.start_offset)
+        self.assign(found.epoch, start_offset=found.start_offset)
+
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEnd:
         """Where the leader of `epoch` stopped writing (OffsetForLeaderEpoch; KIP-279 adds the epoch of the answer)."""
         if epoch == UNDEFINED_EPOCH:

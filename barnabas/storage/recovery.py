@@ -31,7 +31,7 @@ from barnabas.storage.file_names import (
     segment_file,
 )
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, StoredIndex
-from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
@@ -123,6 +123,7 @@ class LogLoader:
         self._contents = Contents(set(), [], [], [])
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
+        self._epochs_said: tuple[EpochEntry, ...] = ()
         self._snapshots = Snapshots(self._disk, directory, [])
         self._producers = ProducerState()
         self._log_end_offset = 0
@@ -157,7 +158,9 @@ class LogLoader:
     def _scan(self, bases: list[int]) -> LoadSteps:
         producers = self._producers_at(bases[0])
         # The scan will tell of all epochs from here on; what the file says may be of records that were cut.
+        self._epochs_said = self._epochs.entries
         self._epochs.truncate_from_end(bases[0])
+        self._log_end_offset = bases[0]
         earliest = self._epochs.earliest
         if self._segments and (earliest is None or earliest.start_offset > self._log_start_offset):
             # The epochs of a start that moved reached the disk before the start did.
@@ -203,9 +206,10 @@ class LogLoader:
         self._segments.append(segment)
         if scan.forgets_epochs:
             self._epochs.clear()
-        for entry in scan.epochs:
-            if entry.epoch >= self._epochs.latest_epoch:
-                self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
+        for entry, floor in zip(scan.epochs, scan.epoch_floors, strict=True):
+            # Before the segment's first batch nothing is but what the segments before it hold.
+            begun = self._log_end_offset if floor == base_offset else floor
+            self._epochs.assign_from_batch(entry, floor=begun, said=self._epochs_said)
         self._log_end_offset = scan.next_offset
         self._report.segments += 1
         self._report.batches += scan.batches

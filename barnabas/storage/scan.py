@@ -70,6 +70,8 @@ class SegmentScan:
     """Those that begin in this segment, after the last message of an old format."""
     forgets_epochs: bool = False
     """Whether there is such a message, so that no epoch from before is known any more."""
+    epoch_floors: list[int] = field(default_factory=list)
+    """For each of them where the batch before it ends: it began there or later."""
     aborted: list[AbortedTxn] = field(default_factory=list)
     producers: ProducerState = field(default_factory=ProducerState)
     problem: str | None = None
@@ -265,9 +267,10 @@ def _note(scan: SegmentScan, found: _Checked, base_offset: int, interval: int) -
         scan.time_index.maybe_append(scan.max_timestamp, scan.offset_of_max_timestamp - base_offset)
         scan.last_indexed_position = position
     if header.magic < CURRENT_MAGIC:
-        scan.epochs, scan.forgets_epochs = [], True
+        scan.epochs, scan.epoch_floors, scan.forgets_epochs = [], [], True
     elif header.leader_epoch >= 0 and (not scan.epochs or header.leader_epoch > scan.epochs[-1].epoch):
         scan.epochs.append(EpochEntry(header.leader_epoch, header.base_offset))
+        scan.epoch_floors.append(scan.next_offset)
     scan.valid_bytes = position + header.size_bytes
     scan.next_offset = header.next_offset
     scan.batches += 1

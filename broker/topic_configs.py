@@ -9,10 +9,11 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from barnabas.protocol.batch import Codec
 from barnabas.storage.log_config import LogConfig, TimestampType
 from broker.config import BrokerConfig, flush_ms, retention_ms, roll_jitter_ms, roll_ms
 from broker.config_keys import TOPIC_KEYS
-from broker.config_keys.key import ConfigError, ConfigValue, full_protocol_version
+from broker.config_keys.key import ConfigError, ConfigValue, full_protocol_version, message_format_of
 from broker.dynamic_config import DynamicConfig
 from replication.settings import TopicSettings
 from zk_schema import paths
@@ -22,6 +23,14 @@ from zk_schema.port import ZooKeeper
 
 log = logging.getLogger(__name__)
 
+_COMPRESSIONS: Final[Mapping[str, Codec | None]] = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
 _LEAST_INDEX_BYTES: Final = 4
 """What a log takes. No entry fits into fewer than eight bytes, so any smaller size means the same."""
 
@@ -158,6 +167,8 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         min_compaction_lag_ms=_number(values, "min.compaction.lag.ms"),
         max_compaction_lag_ms=_number(values, "max.compaction.lag.ms"),
         delete_retention_ms=_number(values, "delete.retention.ms"),
+        message_format=message_format_of(str(values["message.format.version"])),
+        compression=_COMPRESSIONS[str(values["compression.type"]).lower()],
         message_downconversion_enable=values["message.downconversion.enable"] is True,
         record_validation=config.record_validation,
     )

@@ -15,7 +15,6 @@ from broker.config_keys.key import (
     ConfigKey,
     at_least,
     one_of_ignoring_case,
-    only,
 )
 
 GROUP_KEYS: Final = (
@@ -82,7 +81,6 @@ OFFSET_KEYS: Final = (
         "Codec of the log: one by name, uncompressed, or producer for what the producer chose.",
         one_of_ignoring_case("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         acts=True,
-        served=only("producer"),
         dynamic=True,
     ),
 )

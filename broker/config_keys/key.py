@@ -152,14 +152,16 @@ def full_protocol_version(text: str) -> str | None:
     return version if internal in {f"IV{number}" for number in range(count)} else None
 
 
-def _has_record_batches(text: str) -> bool:
-    return not text.startswith(("0.8", "0.9", "0.10"))
+def message_format_of(version: str) -> int:
+    """The magic of the records that this version of Kafka wrote (KIP-31, KIP-98)."""
+    if version.startswith(("0.8", "0.9")):
+        return 0
+    return 1 if version.startswith("0.10") else 2
 
 
 PROTOCOL_VERSION: Final = Check(
     "a version of Kafka from 0.8.0 to 2.7-IV2", lambda text: full_protocol_version(text) is not None
 )
-RECORD_BATCH_VERSION: Final = Check("0.11.0 or later in this version of Barnabas", _has_record_batches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from broker.config_keys.key import (
     LOW,
     MEDIUM,
     PROTOCOL_VERSION,
-    RECORD_BATCH_VERSION,
     STRING,
     Check,
     ConfigKey,
@@ -249,7 +248,6 @@ LOG_KEYS: Final = (
         "Version of Kafka whose record format the logs are written in.",
         PROTOCOL_VERSION,
         acts=True,
-        served=RECORD_BATCH_VERSION,
     ),
     ConfigKey(
         "log.message.timestamp.type",

@@ -17,7 +17,6 @@ from broker.config_keys.key import (
     LOW,
     MEDIUM,
     PROTOCOL_VERSION,
-    RECORD_BATCH_VERSION,
     STRING,
     Check,
     ConfigKey,
@@ -234,7 +233,6 @@ TOPIC_CONFIG_KEYS: Final = (
         "Codec of the log: one by name, uncompressed, or producer for what the producer chose.",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         acts=True,
-        served=only("producer"),
         broker_key="compression.type",
     ),
     TopicKey(
@@ -255,7 +253,6 @@ TOPIC_CONFIG_KEYS: Final = (
         "Version of Kafka whose record format the log is written in.",
         PROTOCOL_VERSION,
         acts=True,
-        served=RECORD_BATCH_VERSION,
         broker_key="log.message.format.version",
     ),
     TopicKey(

@@ -115,8 +115,8 @@ def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
     [
         ({"log_cleaner_threads": "2"}, "log.cleaner.threads"),
         ({"log_cleaner_io_buffer_load_factor": "1"}, "log.cleaner.io.buffer.load.factor"),
-        ({"compression_type": "gzip"}, "compression.type"),
-        ({"log_message_format_version": "0.10.2"}, "log.message.format.version"),
+        ({"compression_type": "none"}, "compression.type"),
+        ({"log_message_format_version": "0.12.0"}, "log.message.format.version"),
         ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
         ({"zookeeper_set_acl": "true"}, "zookeeper.set.acl"),
         ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.protocol.batch import Codec
 from barnabas.storage.log_config import LogConfig, RecordValidation, TimestampType
 from broker.config import BrokerConfig, resolve_broker_config
 from broker.topic_configs import TopicConfigRefused, check_topic_config, resolve_topic
@@ -79,9 +80,9 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         "min.compaction.lag.ms": "13",
         "max.compaction.lag.ms": "14",
         "delete.retention.ms": "15",
-        "compression.type": "producer",
+        "compression.type": "lz4",
         "unclean.leader.election.enable": "false",
-        "message.format.version": "2.7",
+        "message.format.version": "0.10.2",
         "message.downconversion.enable": "false",
     }
     check_topic_config(overrides)
@@ -102,6 +103,8 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         file_delete_delay_ms=11,
         message_timestamp_type=TimestampType.LOG_APPEND_TIME,
         message_timestamp_difference_max_ms=12,
+        message_format=1,
+        compression=Codec.LZ4,
         message_downconversion_enable=False,
         delete=False,
         compact=True,
@@ -119,9 +122,9 @@ def test_every_acting_topic_key_stands_before_the_brokers() -> None:
         ("segment.bytes", "13"),
         ("segment.bytes", "many"),
         ("cleanup.policy", "shred"),
-        ("compression.type", "gzip"),
+        ("compression.type", "GZIP"),
         ("preallocate", "true"),
-        ("message.format.version", "0.10.2"),
+        ("message.format.version", "0.12.0"),
         ("delete.retention.ms", "-1"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("min.compaction.lag.ms", "-1"),

@@ -182,7 +182,9 @@ class RecordFilter:
         """The batches that would go and are the last of their producers."""
         if not self._last_batches:
             return []
-        found = np.flatnonzero((action == _DROP) & ~table.is_control & np.isin(table.last_offset, self._last_offsets))
+        dropped = np.flatnonzero((action == _DROP) & ~table.is_control)
+        places = np.searchsorted(self._last_offsets[:-1], table.last_offset[dropped])
+        found = dropped[self._last_offsets[places] == table.last_offset[dropped]]
         columns = (found, table.last_offset[found], table.producer_id[found])
         return [
             row

@@ -292,6 +292,9 @@ class Cleaner:
             if not worker.done():
                 worker.cancel()
                 await asyncio.wait([worker])
+            if not worker.cancelled():
+                # Where the log has changed it does not matter how the worker ended.
+                worker.exception()
 
     async def _put_in_place(
         self, directory: LogDirectory, member: Log, cleaned: CleanedSegment, generation: int

@@ -65,7 +65,9 @@ def describe_log(member: Log, *, checkpoint: int | None) -> LogFacts:
         segments,
         member.log_start_offset,
         member.log_end_offset,
-        member.producers.first_unstable_offset,
+        # With the high watermark in it, which 2.7 does not ask: a value that gives way to one that is then cut with
+        # the end of the log would be lost, committed as it is.
+        member.last_stable_offset,
         checkpoint,
         config.min_compaction_lag_ms,
         config.max_compaction_lag_ms,

@@ -174,9 +174,10 @@ class LogLoader:
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
-            # A power cut may keep a segment's name and lose the end of the one before it. Only compaction leaves gaps.
-            may_have_gaps = self._config.compact or (next_base or 0) <= self._cleaned_to
-            if scan.problem is None and not may_have_gaps and scan.next_offset < (next_base or 0):
+            # A power cut may keep a segment's name and lose the end of the one before it. Between segments only the
+            # cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's end.
+            may_have_gap = (next_base or 0) <= self._cleaned_to
+            if scan.problem is None and not may_have_gap and scan.next_offset < (next_base or 0):
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
             self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:

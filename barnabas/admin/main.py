@@ -39,7 +39,9 @@ COMMANDS: Final = {
     "produce": Entry("barnabas.admin.produce", "produce", "Write records to a topic, from files or standard input."),
     "consume": Entry("barnabas.admin.consume", "consume", "Read records of topics to standard output."),
     "records": Entry("barnabas.admin.records", "records", "Give up the beginning of partitions."),
+    "logdirs": Entry("barnabas.admin.log_dirs", "logdirs", "Show log directories, their logs and the cleaner."),
     "dump-log": Entry("barnabas.admin.dump_log", "dump_log", "Show what stands in the files of a log directory."),
+    "logs": Entry("barnabas.admin.logs", "logs", "Check whether what the logs hold is whole."),
     "completion": Entry("barnabas.admin.completion", "completion", "Print the completion script of a shell."),
 }
 

@@ -28,7 +28,11 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from barnabas.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
@@ -152,6 +156,16 @@ class ReplicaAdmin:
         nodes = list(dict.fromkeys(node_ids))
         answers = await asyncio.gather(*map(ask, nodes))
         return {node: answer for node, answer in zip(nodes, answers, strict=True) if answer is not None}
+
+    async def log_dirs(
+        self, node_id: int, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[DescribeLogDirsResult]:
+        """The log directories of a broker with these replicas, or with all. Raises ClientError."""
+        topics: dict[str, DescribableLogDirTopic] = {}
+        for name, number in partitions or ():
+            topics.setdefault(name, DescribableLogDirTopic(name)).partition_index.append(number)
+        request = DescribeLogDirsRequest(None if partitions is None else list(topics.values()))
+        return (await self._cluster.ask(node_id, describe_log_dirs.API, request)).results
 
     async def min_insync_replicas(self, names: Iterable[str]) -> dict[str, int]:
         """How many replicas of a topic must be in sync for acks=all; a topic that is gone is left out."""

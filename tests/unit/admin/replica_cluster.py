@@ -56,6 +56,8 @@ class ReplicaCluster:
     sizes: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
     elections: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     refusals: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    log_dir: str = "/logs"
+    log_dir_error: int = 0
     altered: dict[TopicPartition, list[int] | None] = field(default_factory=dict)
     lists: int = 0
     finish_after: int = 0
@@ -136,11 +138,17 @@ class ReplicaCluster:
     def _log_dirs(self, asked: Asked) -> DescribeLogDirsResponse:
         held = self.sizes.get(asked.node_id, {})
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for topic in asked.request.topics:
-            for number in topic.partition_index:
-                size = held.get(TopicPartition(topic.topic, number))
-                if size is not None:
-                    topics.setdefault(topic.topic, DescribeLogDirsTopic(topic.topic)).partitions.append(
-                        DescribeLogDirsPartition(number, size)
-                    )
-        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(0, "/logs", list(topics.values()))])
+        wanted = asked.request.topics
+        named = (
+            list(held)
+            if wanted is None
+            else [TopicPartition(topic.topic, number) for topic in wanted for number in topic.partition_index]
+        )
+        for at in named:
+            if at in held:
+                topics.setdefault(at.topic, DescribeLogDirsTopic(at.topic)).partitions.append(
+                    DescribeLogDirsPartition(at.partition, held[at])
+                )
+        return DescribeLogDirsResponse(
+            results=[DescribeLogDirsResult(self.log_dir_error, self.log_dir, list(topics.values()))]
+        )

@@ -1,0 +1,181 @@
+"""`barnabas logs verify`: files of a stopped broker that are damaged in every way, and replicas that differ."""
+
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from barnabas.admin.logs import logs
+from barnabas.admin.replica_digests import (
+    BatchDigest,
+    RecordDigest,
+    ReplicaDigest,
+    differing_batch,
+    differing_record,
+)
+from barnabas.admin.verified_files import verify_directory
+from barnabas.admin.verified_replicas import verify_partitions
+from barnabas.client.cluster import Cluster as Client
+from barnabas.client.connection import Address
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import SystemDisk
+from barnabas.storage.log_config import LogConfig
+from tests.unit.broker.test_replicated_brokers import Cluster
+from tests.unit.broker.whole_broker import BrokerHost, until
+from tests.unit.storage.logs import NOW, TP, append, batch
+from tests.unit.storage.stores import open_store
+
+ONE = len(batch(b"v" * 20, producer=(7, 0, 0)))
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> Callable[[], Awaitable[Path]]:
+    """A log directory with twelve batches in three segments, made once and copied."""
+    made = tmp_path_factory.mktemp("logs") / "data"
+
+    async def copy() -> Path:
+        if not made.exists():
+            config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+            store = await open_store(str(made), config=config)
+            log = store.directories.create_log(TP)
+            for number in range(12):
+                append(log, batch(b"v" * 20, timestamp=NOW + number, producer=(7, 0, number)))
+            await store.directories.directories[0].carry_out_flushes()
+            await store.directories.close()
+        target = tmp_path_factory.mktemp("copy") / "data"
+        shutil.copytree(made, target)
+        return target
+
+    return copy
+
+
+def problems(path: Path) -> list[str]:
+    return [problem for row in verify_directory(SystemDisk(), str(path)) for problem in row["problems"]]
+
+
+async def test_a_whole_directory_has_no_problems(stopped):
+    assert problems(await stopped()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "said"),
+    [
+        ("00000000000000000000.log", 66, "checksum"),
+        ("00000000000000000004.log", ONE + 7, "offsets"),
+        ("00000000000000000004.log", 15, "leader epoch"),
+        ("00000000000000000000.index", 7, "byte"),
+        ("00000000000000000000.index", 3, "beyond"),
+        ("00000000000000000000.timeindex", 7, "do not rise"),
+        ("00000000000000000012.snapshot", 9, "snapshot"),
+        ("leader-epoch-checkpoint", 0, "leader-epoch-checkpoint"),
+    ],
+)
+async def test_each_kind_of_damage_is_named(stopped, name, position, said):
+    path = await stopped()
+    file = path / "topic-0" / name
+    data = bytearray(file.read_bytes())
+    data[position] ^= 0x40
+    file.write_bytes(data)
+    found = problems(path)
+    assert found
+    assert all(problem.startswith(name) for problem in found)
+    assert said in " ".join(found)
+
+
+async def test_a_missing_index_and_a_cut_log_are_named(stopped):
+    path = await stopped()
+    (path / "topic-0" / "00000000000000000000.timeindex").unlink()
+    log = path / "topic-0" / "00000000000000000004.log"
+    log.write_bytes(log.read_bytes()[:-5])
+    assert [problem.partition(":")[0] for problem in problems(path)] == [
+        "00000000000000000000.timeindex",
+        "00000000000000000004.log",
+    ]
+
+
+async def test_the_exit_status_says_it_and_json_names_it(stopped):
+    path = await stopped()
+    run = CliRunner().invoke(logs, ["verify", "-d", str(path), "-o", "json"], standalone_mode=False)
+    assert (run.return_value, [row["problems"] for row in json.loads(run.output)]) == (0, [[], []])
+    (path / "replication-offset-checkpoint").write_text("what")
+    run = CliRunner().invoke(logs, ["verify", "-d", str(path)], standalone_mode=False)
+    assert run.return_value == 4
+    assert "replication-offset-checkpoint" in run.output
+
+
+async def test_a_directory_in_use_is_refused(stopped):
+    path = await stopped()
+    lock = SystemDisk().lock(f"{path}/.lock")
+    run = CliRunner().invoke(logs, ["verify", "-d", str(path)], standalone_mode=False)
+    lock.release()
+    assert "a broker runs on" in str(run.exception)
+
+
+# Replicas.
+
+
+def replica(*batches: tuple[int, int], broker=2, start=0, end=10) -> ReplicaDigest:
+    found = ReplicaDigest(broker, start, end)
+    found.batches = [BatchDigest(base, base + 2, checksum, 0, 70) for base, checksum in batches]
+    return found
+
+
+def test_replicas_that_hold_the_same_where_both_hold_something_do_not_differ():
+    whole = replica((0, 1), (2, 2), (4, 3), broker=1)
+    assert differing_batch(whole, replica((2, 2), (4, 3), start=2)) is None
+    assert differing_batch(whole, replica((0, 1), (2, 2), end=4)) is None
+
+
+def test_another_checksum_and_a_missing_batch_are_told():
+    whole = replica((0, 1), (2, 2), (4, 3), broker=1)
+    assert differing_batch(whole, replica((0, 1), (2, 9), (4, 3))) == "at offset 2 broker 2 holds another batch"
+    assert differing_batch(whole, replica((0, 1), (2, 2))) == "broker 2 lacks the batch at offset 4"
+
+
+def record(key: bytes, value: bytes | None = b"v", *, transactional=False) -> RecordDigest:
+    return RecordDigest(key, value, transactional)
+
+
+def compared(one, other):
+    return differing_record(one, other, start=0, end=10, broker=2)
+
+
+def test_compacted_replicas_may_lack_what_a_newer_record_replaced_and_tombstones():
+    dirty = {0: record(b"a", b"1"), 1: record(b"a", b"2"), 2: record(b"b"), 3: record(b"b", None)}
+    assert compared(dirty, {1: record(b"a", b"2")}) is None
+
+
+def test_compacted_replicas_must_hold_the_newest_record_of_a_key_and_no_other():
+    dirty = {0: record(b"a", b"1"), 1: record(b"a", b"2")}
+    assert "newest record" in compared(dirty, {0: record(b"a", b"1")})
+    assert "another record" in compared(dirty, {1: record(b"a", b"3")})
+
+
+async def test_replicas_of_a_cluster_are_read_and_compared(tmp_path):
+    cluster = Cluster(BrokerHost(tmp_path))
+    await cluster.start()
+    for number in range(6):
+        await cluster.produce(b"record %d" % number)
+    await until(lambda: all(cluster.partition(each).log.high_watermark == 6 for each in cluster.brokers))
+    nodes = cluster.leader.services.metadata.brokers_on("PLAINTEXT").values()
+    addresses = [Address(node.host, node.port) for node in nodes]
+
+    async def verified():
+        async with Client(addresses, random=Random(1)) as client:
+            return [row async for row in verify_partitions(client, [TopicPartition("t", 0)])]
+
+    rows = await verified()
+    assert [(row["problem"], row["batches"], row["end_offset"]) for row in rows] == [(None, 6, 6)] * 3
+    follower = cluster.partition(cluster.followers[0])
+    path = Path(follower.log.segments.first.path(".log"))
+    path.write_bytes(path.read_bytes()[:65] + b"\xff" + path.read_bytes()[66:])
+    problem = {row["broker"]: row["problem"] for row in await verified()}
+    assert "checksum" in problem.pop(cluster.followers[0].broker_id)
+    assert set(problem.values()) == {None}
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()

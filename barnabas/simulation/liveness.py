@@ -29,6 +29,8 @@ KNOWN_S: Final = 15.0
 COMMITTED_S: Final = 20.0
 IN_SYNC_S: Final = 30.0
 ANSWERED_S: Final = 30.0
+_SLOW_S: Final = 0.1
+"""Where messages take so long, a leader that is written to all the time may stay ahead of its followers."""
 
 
 @dataclass(slots=True)
@@ -167,7 +169,8 @@ class Liveness:
         replicas = () if assignment is None else assignment.partitions.get(at.partition, ())
         well = [number for number in replicas if self._is_well(world.machines[number]) and (number, at) in held]
         for number in well:
-            if not (leader.throttled_as_leader or held[number, at].throttled_as_follower):
+            is_held = leader.throttled_as_leader or held[number, at].throttled_as_follower
+            if not is_held and world.wires.weather.latency_s[1] < _SLOW_S:
                 is_in = number in state.isr
                 long_since_s = max(since_s, self._well[number])
                 what = (state.leader_epoch, is_in)

@@ -17,12 +17,13 @@ from tests.simulation.mutants.mutant import planted
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """What a hunt changes of a seed's draws. `is_slow`: links on which a leader is always ahead of its followers."""
+    """What a hunt changes of a seed's draws. `is_slow`: links on which a leader is ahead of its followers."""
 
     faults: Mapping[str, float]
     mean_length_s: float = 2.0
     mean_gap_s: float = 2.0
     is_slow: bool = False
+    think_s: float = 0.1
 
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
@@ -41,10 +42,15 @@ class Bias:
         draws.weights = dict(self.faults)
         if self.is_slow:
             draws.weather, draws.shuffle, draws.drift = WireWeather(latency_s=(0.1, 0.4)), 0.0, {}
-            draws.load.think_s, draws.load.max_records, draws.producers = 0.1, 1, 4
+            draws.load.think_s, draws.load.max_records, draws.producers = self.think_s, 1, 4
+            # A fetch gets no more than one segment has.
+            draws.topic_settings.pop("segment.bytes", None)
 
 
 _RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
+_SPARSE: Final = Bias({"expire": 8, "crash": 1}, 2.0, 0.7, is_slow=True, think_s=1.2)
+"""Leaders change with few records between two of them, or none."""
+
 
 BIASES: Final[Mapping[int | str, Bias]] = {
     1: Bias({"crash": 8, "expire": 4}, 3.0, 1.5),
@@ -52,8 +58,8 @@ BIASES: Final[Mapping[int | str, Bias]] = {
     4: Bias({"expire": 4, "crash": 2, "pause": 2}),
     5: Bias({"expire": 4, "crash": 2, "pause": 2}),
     7: Bias({"expire": 4, "crash": 2, "isolate": 2}),
-    8: _RESTLESS,
-    9: _RESTLESS,
+    8: _SPARSE,
+    9: _SPARSE,
     19: Bias({"cut off": 4, "pause": 4, "crash": 2, "power": 6}, 7.0, 1.5),
     21: Bias({"zookeeper cut": 8, "expire": 1}, 9.0, 5.0),
     22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),

@@ -123,7 +123,7 @@ def _verify_indexes(disk: Disk, directory: str, log_file: File, base: int) -> It
     except CorruptSegment as error:
         yield str(error)
     if greatest >= next_offset:
-        yield f"{segment_file(base, INDEX_SUFFIX)}: offset {greatest} is beyond the segment, which ends at {next_offset}"
+        yield f"{segment_file(base, INDEX_SUFFIX)}: offset {greatest} is beyond the segment's end, {next_offset}"
     for position, offset in wanted.items():
         yield f"{segment_file(base, INDEX_SUFFIX)}: no batch begins at byte {position}, where offset {offset} points"
 

@@ -53,6 +53,12 @@ def stopped(tmp_path_factory) -> Callable[[], Awaitable[Path]]:
     return copy
 
 
+def flip(file: Path, position: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[position] ^= 0x40
+    file.write_bytes(data)
+
+
 def problems(path: Path) -> list[str]:
     return [problem for row in verify_directory(SystemDisk(), str(path)) for problem in row["problems"]]
 
@@ -76,10 +82,7 @@ async def test_a_whole_directory_has_no_problems(stopped):
 )
 async def test_each_kind_of_damage_is_named(stopped, name, position, said):
     path = await stopped()
-    file = path / "topic-0" / name
-    data = bytearray(file.read_bytes())
-    data[position] ^= 0x40
-    file.write_bytes(data)
+    flip(path / "topic-0" / name, position)
     found = problems(path)
     assert found
     assert all(problem.startswith(name) for problem in found)
@@ -171,8 +174,7 @@ async def test_replicas_of_a_cluster_are_read_and_compared(tmp_path):
     rows = await verified()
     assert [(row["problem"], row["batches"], row["end_offset"]) for row in rows] == [(None, 6, 6)] * 3
     follower = cluster.partition(cluster.followers[0])
-    path = Path(follower.log.segments.first.path(".log"))
-    path.write_bytes(path.read_bytes()[:65] + b"\xff" + path.read_bytes()[66:])
+    flip(Path(follower.log.segments.first.path(".log")), 65)
     problem = {row["broker"]: row["problem"] for row in await verified()}
     assert "checksum" in problem.pop(cluster.followers[0].broker_id)
     assert set(problem.values()) == {None}

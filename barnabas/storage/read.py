@@ -6,7 +6,7 @@ once, so that an append meanwhile cannot move the end of what it hands out (KAFK
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.protocol.batch import CODEC_MASK, CURRENT_MAGIC, HEADER_BYTES, BatchHeader, CorruptBatch
 from barnabas.protocol.ids import NO_LEADER_EPOCH
@@ -60,6 +60,8 @@ class TimestampedOffset:
     timestamp: int
     leader_epoch: int
 
+
+_ANY_AGE: Final = -(1 << 63)
 
 TimestampSearch: TypeAlias = Generator[None, None, TimestampedOffset | None]
 
@@ -182,7 +184,10 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
 def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHeader, timestamp: int) -> TimestampSearch:
     if header.magic < CURRENT_MAGIC:
         return (yield from _search_messages(log, segment, position, header, timestamp))
-    if header.uses_log_append_time:
+    if not header.record_count:
+        # What the cleaner leaves of a batch for the sake of its producer.
+        return None
+    if header.uses_log_append_time and header.record_count == header.last_offset_delta + 1:
         return TimestampedOffset(
             max(header.base_offset, log.log_start_offset), header.max_timestamp, header.leader_epoch
         )
@@ -192,7 +197,7 @@ def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHead
             memoryview(batch)[HEADER_BYTES:],
             header.codec,
             count=header.record_count,
-            least_age=timestamp - header.first_timestamp,
+            least_age=_ANY_AGE if header.uses_log_append_time else timestamp - header.first_timestamp,
             least_delta=log.log_start_offset - header.base_offset,
             max_inflated_bytes=log.config.max_decompressed_bytes,
         )
@@ -201,7 +206,8 @@ def _search_batch(log: "Log", segment: Segment, position: int, header: BatchHead
     if found is None:
         return None
     delta, age = found
-    return TimestampedOffset(header.base_offset + delta, header.first_timestamp + age, header.leader_epoch)
+    of_record = header.max_timestamp if header.uses_log_append_time else header.first_timestamp + age
+    return TimestampedOffset(header.base_offset + delta, of_record, header.leader_epoch)
 
 
 def _search_messages(

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.protocol.batch import Codec
-from barnabas.protocol.records import Record, build_batch
+from barnabas.protocol.batch import HEADER_BYTES, Codec, frame, read_header
+from barnabas.protocol.records import Record, build_batch, encode_record
 from barnabas.storage.log_config import LogConfig
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.logs import NOW, Owner, append, make_log, make_ports, replicate
@@ -70,3 +70,26 @@ def test_with_log_append_time_all_records_of_a_batch_have_its_time(tmp_path):
     replicate(log, build_batch(records_of([1, 2]), log_append_time_ms=NOW))
     found = log.offset_for_timestamp(NOW)
     assert (found.offset, found.timestamp) == (0, NOW)
+
+
+def test_a_batch_of_which_compaction_left_its_header_holds_no_record(tmp_path):
+    log = make_log(str(tmp_path))
+    empty = read_header(build_batch(records_of([NOW, NOW]), producer_id=7, producer_epoch=0, base_sequence=0))
+    empty.record_count = 0
+    replicate(log, frame(empty, b""))
+    assert log.offset_for_timestamp(NOW) is None
+    replicate(log, build_batch(records_of([NOW]), base_offset=2))
+    assert log.offset_for_timestamp(NOW).offset == 2
+
+
+def test_with_log_append_time_a_record_that_compaction_removed_is_not_found(tmp_path):
+    log = make_log(str(tmp_path))
+    removed, stays = (Record(offset, NOW, b"k", b"v") for offset in (0, 1))
+    batch = build_batch([removed, stays], log_append_time_ms=NOW)
+    header = read_header(batch)
+    header.record_count = 1
+    replicate(
+        log, frame(header, batch[HEADER_BYTES + len(encode_record(removed, timestamp_delta=0, offset_delta=0)) :])
+    )
+    found = log.offset_for_timestamp(NOW - 5)
+    assert (found.offset, found.timestamp) == (1, NOW)

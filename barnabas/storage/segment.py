@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from barnabas.protocol.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import (
     INDEX_SUFFIX,
@@ -200,7 +200,8 @@ class Segment:
         max_timestamp = header.max_timestamp
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = last_offset
+            # A header of old messages may stand for several: one of them bears that time, and none before the first.
+            self.offset_of_max_timestamp = last_offset if header.magic == CURRENT_MAGIC else header.base_offset
         if position == 0:
             self.first_timestamp = max_timestamp
         if growing.bytes_since_entry > interval_bytes:

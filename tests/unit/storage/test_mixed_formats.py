@@ -1,6 +1,7 @@
 """Logs that hold entries of all message formats, as a topic's format changes over time."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -273,3 +274,20 @@ def test_a_wrapper_whose_records_begin_below_the_log_is_taken_by_a_follower(tmp_
     replicate(log, wrapper)
     assert (log.log_start_offset, log.log_end_offset) == (12, 14)
     assert read(read_bytes(log, 12))[-1].offset == 13
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_times_in_any_order_are_found_where_they_first_are(tmp_path, magic, codec, seed):
+    draw = Random(seed)
+    log = make_log(str(tmp_path), LogConfig(message_format=magic, index_interval_bytes=300, segment_bytes=3000))
+    times: list[int] = []
+    for _ in range(12):
+        some = [NOW + draw.randrange(40) for _ in range(draw.randint(1, 12))]
+        data = build([Record(i, time, None, b"v" * 20) for i, time in enumerate(some)], magic=magic, codec=codec)
+        append(log, memoryview(bytearray(data)))
+        times += some
+    for wanted in range(NOW - 1, NOW + 42):
+        first = next((offset for offset, time in enumerate(times) if time >= wanted), None)
+        found = log.offset_for_timestamp(wanted)
+        assert (None if found is None else found.offset) == first, wanted - NOW

@@ -52,12 +52,13 @@ class Ordered:
         self.server = MemoryZooKeeper()
         self.zk = MemorySession(self.server)
         self.epoch = BrokerEpoch(100)
+        self.dynamic_config = DynamicConfig(make_config())
         self.service = ControlService(
             metadata=self.broker.view,
             metrics=self.broker.metrics,
             replicas=self.broker.services.replicas,
             log_directories=self.broker.services.log_directories,
-            topic_configs=TopicConfigs(DynamicConfig(make_config()), self.zk),
+            topic_configs=TopicConfigs(self.dynamic_config, self.zk),
             broker_epoch=lambda: self.epoch,
             clock=BusyClock(),
         )
@@ -327,7 +328,7 @@ async def test_settings_that_change_while_replicas_are_made_reach_all_of_them() 
     ordered = await Ordered().open()
     await ordered.set_config("t", min_insync_replicas="1")
     replicas = ordered.broker.services.replicas
-    changes = ConfigChanges(ME, ordered.zk, DynamicConfig(make_config()), replicas)
+    changes = ConfigChanges(ME, ordered.zk, ordered.dynamic_config, replicas)
     order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(100))))
     while not replicas.partitions():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
@@ -337,3 +338,20 @@ async def test_settings_that_change_while_replicas_are_made_reach_all_of_them() 
     assert 0 < len(replicas.partitions()) < 100, "the change came in the midst of it"
     assert await order == CommandResult()
     assert [partition.min_in_sync_replicas for partition in replicas.partitions()] == [2] * 100
+
+
+@virtual_time
+async def test_settings_of_brokers_that_change_while_replicas_are_made_reach_all_of_them() -> None:
+    ordered = await Ordered().open()
+    replicas = ordered.broker.services.replicas
+    changes = ConfigChanges(ME, ordered.zk, ordered.dynamic_config, replicas)
+    await ordered.zk.write(Create(f"{paths.CONFIG}/brokers", None))
+    config = EntityConfig({"min.insync.replicas": "2"})
+    await ordered.zk.write(Create(paths.broker_config(None), config.encode()))
+    order = asyncio.get_running_loop().create_task(ordered.obey(ordered.lead(*range(400))))
+    while not replicas.partitions():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+    await changes._read_brokers()
+    assert 0 < len(replicas.partitions()) < 400, "the change came in the midst of it"
+    assert await order == CommandResult()
+    assert [partition.min_in_sync_replicas for partition in replicas.partitions()] == [2] * 400

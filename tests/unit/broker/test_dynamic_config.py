@@ -13,7 +13,7 @@ from tests.support.virtual_time import virtual_time
 from tests.unit.broker.small_broker import make_config
 from tests.unit.broker.test_throttled_replication import Changing
 from zk_schema import paths
-from zk_schema.ops import Create, Set
+from zk_schema.ops import Create, SessionLost, Set, Znode
 
 T0 = TopicPartition("t", 0)
 
@@ -91,6 +91,27 @@ async def test_a_bad_value_in_zookeeper_harms_nobody(changing: Changing) -> None
     await changing.zk.write(Set(paths.broker_config(1), b"{"))
     await changing.notify(paths.broker_entity(1))
     assert partition.log.config.max_message_bytes != 77
+
+
+@virtual_time
+async def test_topics_follow_also_where_the_session_ends_before_they_were_read() -> None:
+    changing = await Changing().open()
+    zk, get = changing.zk, changing.zk.get
+    losses = ["planted"]
+
+    async def losing(path: str, *, watch: bool = False) -> Znode | None:
+        if path == paths.topic_config("t") and losses:
+            raise SessionLost(losses.pop())
+        return await get(path, watch=watch)
+
+    zk.get = losing  # type: ignore[method-assign]
+    await changing.set_broker(log_segment_bytes="2000")
+    assert not losses
+    assert segment_bytes(changing) != 2000
+    zk._server.disconnect(zk)
+    await asyncio.sleep(60)
+    assert segment_bytes(changing) == segment_bytes(changing, 1) == 2000
+    changing.task.cancel()
 
 
 async def test_settings_of_topics_that_were_read_before_are_read_again(changing: Changing) -> None:

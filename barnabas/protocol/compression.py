@@ -47,6 +47,17 @@ _ZSTD_RLE_BLOCK: Final = 1
 _LITTLE_U32: Final = Struct("<I")
 
 
+_LARGEST_RECORD_BYTES: Final = 32 * 1024 * 1024
+
+
+def largest_record_bytes(data: Buffer) -> int:
+    """How large a record may be that is held whole while the others of its compressed batch pass by.
+
+    What a client sends may say that it holds a record of hundreds of megabytes in a few kilobytes.
+    """
+    return max(_LARGEST_RECORD_BYTES, 4 * len(data))
+
+
 class DecompressionBomb(CorruptBatch):
     """The data inflates to more than the reader allows."""
 

@@ -34,7 +34,7 @@ from barnabas.protocol.batch import (
     TruncatedBatch,
     UnsupportedMagic,
 )
-from barnabas.protocol.compression import DecompressionBomb, inflate
+from barnabas.protocol.compression import DecompressionBomb, inflate, largest_record_bytes
 from barnabas.protocol.legacy_lz4 import right_checksum
 from barnabas.protocol.records import Record
 from barnabas.protocol.steps import Steps, complete
@@ -242,13 +242,13 @@ def _inner_messages(
         raise InvalidRecord("a wrapper without a value")
     content: Buffer = right_checksum(value) if codec is Codec.LZ4 and header.magic == 0 else value
     rest: list[Buffer] = []
-    missing, allowed = 0, max_inflated_bytes
+    missing, allowed, largest = 0, max_inflated_bytes, largest_record_bytes(value)
     for piece in inflate(codec, content, max_inflated_bytes):
         allowed -= len(piece)
         missing -= len(piece)
         rest.append(piece)
-        if missing > allowed:
-            raise DecompressionBomb(f"a message needs {missing} bytes more, {allowed} are allowed")
+        if missing > min(allowed, largest):
+            raise DecompressionBomb(f"a message needs {missing} bytes more, {min(allowed, largest)} are allowed")
         if missing > 0:
             yield memoryview(b""), []
             continue

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.protocol.batch import BatchHeader, Buffer, Codec, InvalidRecord
-from barnabas.protocol.compression import DecompressionBomb, inflate
+from barnabas.protocol.compression import DecompressionBomb, inflate, largest_record_bytes
 from barnabas.protocol.records import Record, parse_records, record_bytes, signed_varint
 
 _RECORDS_A_STEP: Final = 500
@@ -34,13 +34,14 @@ def _whole_records(
     payload = record_bytes(buf, pos, header)
     # The ceiling is for what is inflated; what is not compressed is there already.
     allowed = len(payload) if header.codec is Codec.NONE else max_decompressed_bytes
+    largest = largest_record_bytes(payload)
     rest, missing = [b""], 0
     for piece in inflate(header.codec, payload, allowed):
         allowed -= len(piece)
         missing -= len(piece)
         rest.append(piece)
-        if missing > allowed:
-            raise DecompressionBomb(f"a record needs {missing} bytes more, {allowed} are allowed")
+        if missing > min(allowed, largest):
+            raise DecompressionBomb(f"a record needs {missing} bytes more, {min(allowed, largest)} are allowed")
         if missing > 0:
             yield b"", 0
             continue

@@ -39,6 +39,9 @@ GROUPS = (
     "update_features",
     "describe_cluster",
     "old_clients",
+    "old_formats_produced",
+    "old_formats_refused",
+    "old_formats_fetched",
 )
 
 SERVER_SETTINGS = {

@@ -26,6 +26,17 @@ def _read(talk: Conversation, name: str, topic: str, versions: tuple[int, ...] =
         talk.ask(f"{name}, read by version {version}", version, fetch_from(topic))
 
 
+def _written_and_read(talk: Conversation, sets: dict[str, tuple[int, bytes]]) -> None:
+    """Each set to a topic of each format, and what is there then."""
+    for name in FORMATS:
+        topic = _topic_of(talk, name)
+        for shown, (version, records) in sets.items():
+            answer = talk.ask(f"{shown}, to {name}", version, produce_to(version, topic, records))
+            base_offset = answer.responses[0].partitions[0].base_offset
+            if base_offset >= 0:
+                talk.ask(f"{shown}, to {name}, read", 11, fetch_from(topic, fetch_partition(base_offset)))
+
+
 def every_producer_to_every_format(talk: Conversation) -> None:
     talk.show_content()
     for name in FORMATS:
@@ -110,11 +121,7 @@ def several_messages_and_wrappers_in_one_set(talk: Conversation) -> None:
         "a batch, then a message of format 1": (2, batch(b"a") + messages(1, b"b")),
         "a message of format 1, then a batch": (2, messages(1, b"b") + batch(b"a")),
     }
-    for shown, (version, records) in sets.items():
-        for name in FORMATS:
-            topic = _topic_of(talk, name)
-            talk.ask(f"{shown} to {name}", version, produce_to(version, topic, records))
-            talk.ask(f"{shown} to {name}, read", 11, fetch_from(topic))
+    _written_and_read(talk, sets)
 
 
 def offsets_as_clients_write_them(talk: Conversation) -> None:
@@ -137,11 +144,7 @@ def offsets_as_clients_write_them(talk: Conversation) -> None:
             wrapper(0, Codec.GZIP, message(0, b"a", offset=5) + message(0, b"b", offset=9)),
         ),
     }
-    for shown, (version, records) in sets.items():
-        for name in FORMATS:
-            topic = _topic_of(talk, name)
-            talk.ask(f"{shown}, to {name}", version, produce_to(version, topic, records))
-            talk.ask(f"{shown}, to {name}, read", 11, fetch_from(topic))
+    _written_and_read(talk, sets)
 
 
 def times_as_clients_write_them(talk: Conversation) -> None:
@@ -158,11 +161,7 @@ def times_as_clients_write_them(talk: Conversation) -> None:
         "the bit of the server's time on a wrapper": wrapper(1, Codec.GZIP, inner, offset=1, attributes=8),
         "unused bits": message(1, b"a", attributes=0x70),
     }
-    for shown, records in sets.items():
-        for name in FORMATS:
-            topic = _topic_of(talk, name)
-            talk.ask(f"{shown}, to {name}", 2, produce_to(2, topic, records))
-            talk.ask(f"{shown}, to {name}, read", 11, fetch_from(topic))
+    _written_and_read(talk, {shown: (2, records) for shown, records in sets.items()})
 
 
 def times_that_are_looked_for(talk: Conversation) -> None:

@@ -16,9 +16,13 @@ class InlineOffload:
     def __init__(self) -> None:
         self.lanes: list[str] = []
         self.paused_ms = 0
+        self.lets_others_run = False
+        """Whether others come between a call and what its caller does next, as with threads."""
 
     async def thread(self, lane: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.lanes.append(lane)
+        if self.lets_others_run:
+            await asyncio.sleep(0)
         return call(*args, **kwargs)
 
     async def process(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,7 +1,7 @@
 """Three whole brokers in this process, and a topic with three replicas."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +43,37 @@ async def answer_of(result: Any) -> Any:
 
 
 class Cluster:
-    """Brokers 1 to 3, each in a rack of its own, and partition 0 of topic `t`."""
+    """Brokers 1 to 3, each in a rack of its own, and partition 0 of topic `t`; `keys` has what else they are told."""
 
-    def __init__(self, host: BrokerHost) -> None:
+    def __init__(
+        self,
+        host: BrokerHost,
+        *,
+        topic: Mapping[str, str] | None = None,
+        keys: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
         self.host = host
         self.brokers: list[Broker] = []
+        self._topic = {"min.insync.replicas": "2", **(topic or {})}
+        self._keys = keys or {}
+
+    async def start_broker(self, number: int) -> Broker:
+        broker = await self.host.start(
+            broker_id=str(number),
+            log_dirs=f"{self.host.directory}/{number}",
+            broker_rack=f"rack{number}",
+            replica_selector_class=RACK_AWARE,
+            controlled_shutdown_enable="false",
+            **self._keys.get(number, {}),
+        )
+        self.brokers.append(broker)
+        return broker
 
     async def start(self) -> None:
         for number in (1, 2, 3):
-            broker = await self.host.start(
-                broker_id=str(number),
-                log_dirs=f"{self.host.directory}/{number}",
-                broker_rack=f"rack{number}",
-                replica_selector_class=RACK_AWARE,
-                controlled_shutdown_enable="false",
-            )
-            self.brokers.append(broker)
-        topic = CreatableTopic("t", 1, 3, configs=[CreateableTopicConfig("min.insync.replicas", "2")])
+            await self.start_broker(number)
+        configs = [CreateableTopicConfig(name, text) for name, text in self._topic.items()]
+        topic = CreatableTopic("t", 1, 3, configs=configs)
         request = CreateTopicsRequest([topic], 30_000)
         (result,) = (await create_topics.handle(request, context(self.brokers[0], 5))).topics
         assert result.error_code == ErrorCode.NONE, result
@@ -85,8 +99,8 @@ class Cluster:
     def followers(self) -> list[Broker]:
         return [broker for broker in self.brokers if not self.leads(broker)]
 
-    async def produce(self, value: bytes) -> int:
-        data = TopicProduceData("t", [PartitionProduceData(0, batch(value))])
+    async def produce(self, value: bytes, *, key: bytes = b"k") -> int:
+        data = TopicProduceData("t", [PartitionProduceData(0, batch(value, key=key))])
         response = await answer_of(produce.handle(ProduceRequest(None, -1, 10_000, [data]), context(self.leader, 8)))
         (answer,) = response.responses[0].partitions
         assert answer.error_code == ErrorCode.NONE, answer

@@ -57,6 +57,7 @@ class CleaningStore:
 
     async def open(self) -> None:
         self.store = await open_store(self.path, disk=self.disk, config=self.config, clock=self.clock)
+        self.store.offload.lets_others_run = True
         self.cleaner = Cleaner(
             self.store.directories,
             disk=self.disk,

@@ -136,6 +136,7 @@ async def _do(model: ModelledLog, action: tuple) -> None:
                 await model.cut(back)
             finally:
                 await asyncio.wait([cleaning])
+                cleaning.exception()
             cleaning.result()
         case ("cut", back):
             await model.cut(back)

@@ -1,8 +1,8 @@
 """Loading a log from its directory, after a clean stop or a crash.
 
 After a clean stop (the directory's marker says so) files are trusted: indexes are looked at cheaply, and built again
-where they are missing or cannot be true of their log. After a crash every segment from the recovery point on is read
-whole and checked; at the first bad batch the log is cut, and all later segments go, because offsets must not have a
+where they are missing or cannot be true of their log. After a crash everything from the recovery point on is read and
+checked, and of the segment that holds it the headers before it, which its indexes are made of; at the first bad batch the log is cut, and all later segments go, because offsets must not have a
 hole. What lies below the recovery point was synced and is never cut; it is not even read.
 
 The leader epochs and producers that the scanned part tells of are added to what their files say. One log line says
@@ -64,6 +64,7 @@ class ScanTask:
     next_base_offset: int | None
     index_interval_bytes: int
     producers: ProducerState
+    trusted_to: int = 0
 
     def run(self) -> SegmentScan:
         """Scan the segment. Raises OSError."""
@@ -74,6 +75,7 @@ class ScanTask:
             next_base_offset=self.next_base_offset,
             index_interval_bytes=self.index_interval_bytes,
             producers=self.producers,
+            trusted_to=self.trusted_to,
         )
 
 
@@ -170,7 +172,8 @@ class LogLoader:
         for place, base_offset in enumerate(bases):
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
-            task = ScanTask(self._disk, path, base_offset, next_base, self._config.index_interval_bytes, producers)
+            interval, point = self._config.index_interval_bytes, self._recovery_point
+            task = ScanTask(self._disk, path, base_offset, next_base, interval, producers, point)
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
@@ -214,7 +217,7 @@ class LogLoader:
         self._log_end_offset = scan.next_offset
         self._report.segments += 1
         self._report.batches += scan.batches
-        self._report.scanned_bytes += size_bytes
+        self._report.scanned_bytes += size_bytes - scan.trusted_bytes
 
     def _cut_after(self, scan: SegmentScan, path: str, size_bytes: int, later: list[int]) -> None:
         self._report.cut.append(

@@ -40,6 +40,7 @@ from barnabas.storage.txn_index import AbortedTxn
 _LOOKUP_WINDOW: Final = 8 * 1024
 _REPLAY_WINDOW: Final = 64 * 1024
 _SCAN_WINDOW: Final = 1024 * 1024
+_TRUSTED_WINDOW: Final = 1024
 _CRC_COVERS_FROM: Final = 21
 _CONTROL_BYTES: Final = 64 * 1024
 _OLD_CRC_COVERS_FROM: Final = 16
@@ -74,6 +75,8 @@ class SegmentScan:
     """For each of them where the batch before it ends: it began there or later."""
     aborted: list[AbortedTxn] = field(default_factory=list)
     producers: ProducerState = field(default_factory=ProducerState)
+    trusted_bytes: int = 0
+    """How much of the file was not read but for its headers."""
     problem: str | None = None
     """Why the scan ended before the end of the file."""
 
@@ -163,11 +166,13 @@ def scan_segment(
     next_base_offset: int | None,
     index_interval_bytes: int,
     producers: ProducerState,
+    trusted_to: int = 0,
 ) -> SegmentScan:
     """Check the whole segment and rebuild what follows from it, up to the first bad batch.
 
     `next_base_offset` is where the next segment starts, if there is one. `producers` is the state at the segment's
-    base offset; it is changed. Raises OSError.
+    base offset; it is changed. Of the batches below `trusted_to`, which were synced, only headers and control records
+    are read. Raises OSError.
     """
     highest_offset = base_offset + MAX_INT32
     if next_base_offset is not None:
@@ -177,7 +182,8 @@ def scan_segment(
     try:
         end = file.size()
         try:
-            _scan_batches(scan, _checked_batches(file, end), base_offset, highest_offset, index_interval_bytes)
+            batches = _batches(scan, file, end, trusted_to)
+            _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
         except CorruptBatch as error:
             scan.problem = str(error)
     finally:
@@ -214,9 +220,24 @@ def _scan_batches(
             _note(scan, jumped, base_offset, interval)
 
 
-def _checked_batches(file: File, end: int) -> Iterator[_Checked]:
+def _batches(scan: SegmentScan, file: File, end: int, trusted_to: int) -> Iterator[_Checked]:
     """Every batch with its position and bytes (none for one greater than the window). Raises CorruptBatch."""
-    window, window_at, position = memoryview(b""), 0, 0
+    position = 0
+    try:
+        for at, header in iterate_file_headers(file, 0, end, window_bytes=_TRUSTED_WINDOW) if trusted_to > 0 else ():
+            if header.next_offset > trusted_to:
+                break
+            check_count(header)
+            yield at, header, memoryview(file.pread(header.size_bytes, at) if header.is_control else b"")
+            position = scan.trusted_bytes = at + header.size_bytes
+    except CorruptSegment:
+        # What is wrong there is found by the checks.
+        pass
+    yield from _checked_batches(file, position, end)
+
+
+def _checked_batches(file: File, position: int, end: int) -> Iterator[_Checked]:
+    window, window_at = memoryview(b""), 0
     while position < end:
         at = position - window_at
         if at + HEADER_BYTES > len(window):

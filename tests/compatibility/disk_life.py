@@ -2,7 +2,7 @@
 producer, transactions in every state, compaction, deleted records, many segments.
 
 `write_first` makes the topics, `write_second` goes on after a restart. Times, keys, values and
-headers follow from their place, so that two runs write the same but for producer ids.
+headers follow from their place.
 """
 
 import time
@@ -24,7 +24,8 @@ from barnabas.protocol.ids import TopicPartition
 from tests.compatibility.messages import CODECS
 from tests.support.topics import create_topic, wait_for_leaders
 
-T0_MS: Final = 1_600_000_000_000
+# Producers whose last records are older than a week are forgotten.
+T0_MS: Final = int(time.time()) * 1000 - 3_600_000
 _PATIENCE_SECONDS: Final = 60.0
 SMALL: Final = {"segment.bytes": "8000", "index.interval.bytes": "300", "segment.index.bytes": "4096"}
 KEPT: Final = {"retention.ms": "-1", "message.timestamp.difference.max.ms": str((1 << 63) - 1)}
@@ -92,6 +93,11 @@ class Life:
         wait_for_leaders(self.bootstrap, self.partitions())
         self._set(self.prefix + MIXED, "message.format.version", "2.7")
         self.write(start=200)
+        if self.transactions:
+            producer = confluent_kafka.Producer(self._producer_settings("none", idempotent=True))
+            topic = self.prefix + UNDECIDED
+            for partition in range(self.settings()[topic][0]):
+                self._send(producer, topic, partition, range(500, 501))
 
     def write(self, names: Iterable[str] = (), *, start: int) -> None:
         """Write some records to some topics, or to all."""

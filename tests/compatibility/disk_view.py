@@ -21,6 +21,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 from tests.compatibility.disk_life import T0_MS, wait_until
 from tests.support.api_client import ApiConnection
+from tests.support.topics import wait_for_leaders
 
 _EARLIEST, _LATEST = -2, -1
 _FETCH_VERSION: Final = 11
@@ -75,6 +76,7 @@ def _differing(first: Any, second: Any) -> str:
 
 def view(bootstrap: str, partitions: Sequence[TopicPartition], *, epochs: int) -> View:
     """What the broker shows; of leader epochs those below `epochs`."""
+    wait_for_leaders(bootstrap, partitions)
     host, port = bootstrap.split(":")
     with ApiConnection(host, int(port), timeout_seconds=_PATIENCE_SECONDS) as client:
         found = {where: _raw_view(client, where, epochs) for where in partitions}

@@ -9,9 +9,11 @@ import pytest
 
 from barnabas.protocol.batch import Codec, TruncatedBatch
 from barnabas.protocol.entries import iterate_entries, iterate_entry_records
+from barnabas.protocol.entry_builder import EntryBuilder
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.records import Record, build_batch
+from barnabas.runtime.disk import FileSlice
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.log_config import LogConfig
 from broker.config import resolve_broker_config
@@ -124,6 +126,23 @@ def test_records_are_converted_unless_that_is_switched_off(*, at_topic: bool, is
         append_now(partition, b"a")
         expected = ErrorCode.NONE if is_on else ErrorCode.UNSUPPORTED_VERSION
         assert (await ask(broker, version=2)).errors()[T0] is expected
+
+    run()
+
+
+@pytest.mark.parametrize(("version", "leaves_as_it_is"), [(0, False), (1, False), (2, True), (3, True), (4, True)])
+def test_what_consumers_know_leaves_as_a_slice_of_its_file(version: int, *, leaves_as_it_is: bool) -> None:
+    @virtual_time
+    async def run() -> None:
+        broker, partition = await leading(message_format=1, message_downconversion_enable=leaves_as_it_is is False)
+        builder = EntryBuilder(magic=1, codec=Codec.GZIP)
+        builder.add(Record(offset, 5, None, b"v") for offset in range(3))
+        await partition.append(memoryview(bytearray(builder.finish())), acks=-1)
+        response = await answer_of(start_fetch(broker, fetch_request({T0: 1}), version=version))
+        (answer,) = response.responses[0].partition_responses
+        assert isinstance(answer.record_set, FileSlice) is leaves_as_it_is
+        assert offsets_of(Fetched(response).records[T0]) == [0, 1, 2]
+        assert broker.metrics.topic("t").fetch_message_conversions == (0 if leaves_as_it_is else 3)
 
     run()
 

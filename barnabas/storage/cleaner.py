@@ -239,8 +239,16 @@ class Cleaner:
 
     async def _work(self, chosen: _Candidate) -> CleanResult:
         """Have the log cleaned and put the result into place. Raises LogChanged and whatever the worker raises."""
+        generation = chosen.member.generation
+        try:
+            return await self._clean_whole(chosen, generation)
+        except OSError:
+            # What was deleted or moved meanwhile is not found any more.
+            _require_unchanged(chosen.member, generation)
+            raise
+
+    async def _clean_whole(self, chosen: _Candidate, generation: int) -> CleanResult:
         directory, member = chosen.directory, chosen.member
-        generation = member.generation
         # The sources are below the recovery point. A start must know: what is above it, it takes for damage.
         await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
         sources = await self._offload.thread(
@@ -280,11 +288,7 @@ class Cleaner:
                     await self._put_in_place(directory, member, report, generation)
             _require_unchanged(member, generation)
             return worker.result()
-        except OSError:
-            # What was deleted or moved meanwhile is not found any more.
-            _require_unchanged(member, generation)
-            raise
-        except (LogChanged, asyncio.CancelledError):
+        except (OSError, LogChanged, asyncio.CancelledError):
             raise
         except Exception as error:
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error

@@ -3,8 +3,8 @@
 `python -m bench.recovery [--gigabytes 10] [--tails-mb 0 100 1000] [--partitions 2000] [--rows tail partitions]
 [--directory DIR] [--keep TABLE.md]`. Rows:
 
-- tail: a data directory of that size in ten logs, written by our own storage code in a process that kills itself; all is
-  flushed and checkpointed but a tail. Then, in a new process, from the opening of the directory until all logs are
+- tail: a data directory of that size in ten logs, written by our own storage code in a process that kills itself; all
+  is flushed and checkpointed but a tail. Then, in a new process, from the opening of the directory until all logs are
   loaded. Once with the pages of the files in memory, as after a kill, and once from the disk (`--cold`), as after a
   power cut. The bytes that recovery read are in the log line of each log.
 - partitions: a broker with that many partitions of one record each: from exec to its line `Kafka Server started` and

@@ -2,8 +2,9 @@
 
 After a clean stop (the directory's marker says so) files are trusted: indexes are looked at cheaply, and built again
 where they are missing or cannot be true of their log. After a crash everything from the recovery point on is read and
-checked, and of the segment that holds it the headers before it, which its indexes are made of; at the first bad batch the log is cut, and all later segments go, because offsets must not have a
-hole. What lies below the recovery point was synced and is never cut; it is not even read.
+checked, and of the segment that holds it the headers before it, which its indexes are made of; at the first bad batch
+the log is cut, and all later segments go, because offsets must not have a hole. What lies below the recovery point was
+synced and is never cut; of earlier segments not even the headers are read.
 
 The leader epochs and producers that the scanned part tells of are added to what their files say. One log line says
 what was scanned and what was cut. The recovery point stays: what was recovered may be in the page cache only.

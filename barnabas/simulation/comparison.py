@@ -1,13 +1,15 @@
 """What replicas in sync must agree on when nothing happens any more: bytes, leader epochs and producers.
 
-The logs are compared whole, batch heads and records, from where the later of two begins. Of leader epochs those with
-records count: a follower never hears of the others. Of a producer its last batch counts: a restart forgets the earlier
-ones, as in Kafka.
+The logs are compared whole, batch heads and records, from where the later of two begins; compacted ones record by
+record. Of leader epochs those with records count: a follower never hears of the others; who copied a compacted log
+cannot know where they began. Of a producer its last batch counts: a restart forgets the earlier ones, as in Kafka.
 """
 
 from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from barnabas.protocol.batch import HEADER_BYTES, read_header
+from barnabas.protocol.batch import HEADER_BYTES, iterate_headers, read_header
+from barnabas.protocol.records import iterate_records
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.world import World
 from barnabas.storage.log import Log
@@ -26,21 +28,59 @@ def differences(world: World) -> Iterator[str]:
         for number in state.isr:
             other = held.get((number, at))
             if other is not None and number != state.leader:
-                for what in _differ(leader, other):
+                differ = _differ_when_compacted if at in invariants.compacted else _differ
+                for what in (*differ(leader, other), *_differ_in_producers(leader, other)):
                     yield f"{at}: {what} differ between broker {state.leader}, which leads, and broker {number}"
 
 
-def _differ(leader: tuple[Machine, Partition], other: tuple[Machine, Partition]) -> Iterator[str]:
-    logs = (leader[1].log, other[1].log)
-    start = max(log.log_start_offset for log in logs)
-    if _bytes(leader[0], logs[0], start=start) != _bytes(other[0], logs[1], start=start):
+_MAX_DECOMPRESSED_BYTES: Final = 1 << 26
+_Replica = tuple[Machine, Partition]
+
+
+def _start(leader: _Replica, other: _Replica) -> int:
+    return max(leader[1].log.log_start_offset, other[1].log.log_start_offset)
+
+
+def _differ(leader: _Replica, other: _Replica) -> Iterator[str]:
+    start = _start(leader, other)
+    if _bytes(leader[0], leader[1].log, start=start) != _bytes(other[0], other[1].log, start=start):
         yield f"records from {start} on"
-    ours, theirs = (_epochs(log, start=start) for log in logs)
+    ours, theirs = (_epochs(part.log, start=start) for _, part in (leader, other))
     if ours != theirs:
         yield f"leader epochs, {ours} and {theirs},"
-    ours, theirs = (_producers(log, start=start) for log in logs)
+
+
+def _differ_when_compacted(leader: _Replica, other: _Replica) -> Iterator[str]:
+    """Each is compacted at its own time: what one lacks gave way to a later record of its key, or is a tombstone."""
+    start = _start(leader, other)
+    ours, theirs = (_records(_bytes(machine, part.log, start=start)) for machine, part in (leader, other))
+    last = {key: offset for offset, (key, _) in sorted((ours | theirs).items())}
+    for here, there in ((ours, theirs), (theirs, ours)):
+        for offset, record in here.items():
+            gave_way = record.value is None or last.get(record.key, -1) > offset
+            if there[offset] != record if offset in there else not gave_way:
+                yield f"{record} at {offset}, {there.get(offset)},"
+                return
+
+
+def _differ_in_producers(leader: _Replica, other: _Replica) -> Iterator[str]:
+    start = _start(leader, other)
+    ours, theirs = (_producers(part.log, start=start) for _, part in (leader, other))
     if ours != theirs:
         yield f"producers, {sorted(ours - theirs)} and {sorted(theirs - ours)},"
+
+
+class _Kept(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+
+
+def _records(data: bytes) -> dict[int, _Kept]:
+    return {
+        each.offset: _Kept(each.key, each.value)
+        for at, header in iterate_headers(data)
+        for each in iterate_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
+    }
 
 
 def _bytes(machine: Machine, log: Log, *, start: int) -> bytes:

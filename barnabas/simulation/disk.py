@@ -135,6 +135,9 @@ class SimulatedDisk:
         self._dead = False
         self.lost_changes = 0
         self.full_hits = 0
+        self.swaps = 0
+        """How often a cleaned segment was put in the place of others."""
+
         self.on_crash: Callable[[], None] | None = None
         self.on_operation: Callable[[str, str], None] | None = None
         self.on_cut: Callable[[str], None] | None = None
@@ -286,6 +289,7 @@ class SimulatedDisk:
     def rename(self, source: str, target: str) -> None:
         self.check_alive(self.life)
         self.maybe_fail("rename", source)
+        self.swaps += target.endswith(".swap")
         old_parent, old_name = self._parent(source)
         new_parent, new_name = self._parent(target)
         assert old_parent is new_parent, "a rename stays in its directory"

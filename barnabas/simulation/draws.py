@@ -10,6 +10,7 @@ played again whatever later seeds draw. A field that comes later has a default t
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,6 +58,10 @@ class Draws:
     """Of the producers beyond the second; these two have acks=all."""
     lull_s: tuple[float, float] = (0.0, 0.0)
     """From when to when, after the load began, no fault begins."""
+    compacted: int = 0
+    """So many partitions has a further topic, which is compacted."""
+
+    compacted_settings: dict[str, str] = field(default_factory=dict)
     racks: int = 0
     """In so many racks brokers and readers stand; with 0 nobody reads from followers."""
 
@@ -125,9 +130,23 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
             if (chance := of(f"drift/{number}")).random() < 0.3
         },
         acks=tuple(of(f"acks/{number}").choice([ACKS_ALL, 1, 0]) for number in range(2)),
+        compacted=of("compacted").choice([0, 0, 1, 2]),
+        compacted_settings=_compacted_settings(of, topic_settings),
         racks=of("racks").choice([0, 0, 2, 3]),
         lull_s=(lull_from_s, lull_from_s and lull_from_s + _LULL_S),
     )
+
+
+def _compacted_settings(of: _Streams, topic_settings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        **topic_settings,
+        "cleanup.policy": "compact",
+        "segment.bytes": str(of("compacted segments").choice([400, 1000, 3000])),
+        "min.cleanable.dirty.ratio": of("dirty ratio").choice(["0.01", "0.3"]),
+        "delete.retention.ms": of("delete retention").choice(["0", "3000", "86400000"]),
+        "min.compaction.lag.ms": of("compaction lag").choice(["0", "0", "5000"]),
+        "file.delete.delay.ms": of("delete delay").choice(["500", "60000"]),
+    }
 
 
 def _settings(of: _Streams) -> dict[str, str]:
@@ -140,6 +159,8 @@ def _settings(of: _Streams) -> dict[str, str]:
         "replica.high.watermark.checkpoint.interval.ms": str(of("checkpoint").choice([500, 5000])),
         "log.flush.offset.checkpoint.interval.ms": str(of("recovery point").choice([2000, 20_000])),
         "num.replica.fetchers": str(of("fetchers").choice([1, 1, 2])),
+        "log.cleaner.backoff.ms": str(of("cleaner backoff").choice([500, 2000])),
+        "log.cleaner.dedupe.buffer.size": "1048577",
     }
 
 

@@ -31,7 +31,9 @@ class Produce:
     """One record that a client sent. `value` is unique in the whole history.
 
     `idempotent`: the producer promises that a record stands once, and in the order in which the client sent them.
-    `offset` is what the acknowledgement named; a record acknowledged with `acks` 0 has none.
+    `offset` is what the acknowledgement named; a record acknowledged with `acks` 0 has none. `key` matters where logs
+    are compacted (`History.compacted`); a record that `is_tombstone` says that its key has no value any more, and bears
+    its own value where compaction does not look.
     """
 
     client: str
@@ -45,6 +47,8 @@ class Produce:
     completed_at: int | None = None
     offset: int | None = None
     error: str = ""
+    key: bytes | None = None
+    is_tombstone: bool = False
 
     def ok(self, offset: int | None, now: int) -> None:
         """The broker acknowledged the record at this offset."""
@@ -121,6 +125,8 @@ class History:
     polls: dict[TopicPartition, list[Poll]] = field(default_factory=dict)
     transactions: dict[str, Transaction] = field(default_factory=dict)
     start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    compacted: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions in which a record may go when a later one has its key, and a tombstone with time."""
 
     def produce(
         self,
@@ -132,9 +138,12 @@ class History:
         acks: int = ACKS_ALL,
         idempotent: bool = True,
         transaction: str | None = None,
+        key: bytes | None = None,
+        is_tombstone: bool = False,
     ) -> Produce:
         """A client sends a record now; close what is returned when the answer came."""
         operation = Produce(client, topic_partition, value, now, acks, idempotent, transaction)
+        operation.key, operation.is_tombstone = key, is_tombstone
         self.add(operation)
         return operation
 

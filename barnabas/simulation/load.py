@@ -34,6 +34,10 @@ from barnabas.simulation.wires import Wires
 
 _PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
 _MAX_DECOMPRESSED_BYTES: Final = 1 << 26
+_TOMBSTONES: Final = 0.15
+_VALUE: Final = "value"
+"""The header in which a tombstone bears the value by which it is known."""
+
 _LOST_PLACE: Final = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -51,6 +55,7 @@ class LoadSettings:
     request_timeout_ms: int = 4_000
     give_up_s: float = 25.0
     poll_wait_ms: int = 500
+    keys: int = 6
 
 
 @dataclass(slots=True)
@@ -162,7 +167,7 @@ class ProducerProcess(ClientProcess):
             sequence = self._sequences.get(topic_partition, 0) if self._is_idempotent else NO_SEQUENCE
             now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
             batch = build_batch(
-                [Record(0, now_ms, None, each.value, ()) for each in operations],
+                [_record(each, now_ms) for each in operations],
                 producer_id=identity[0],
                 producer_epoch=identity[1],
                 base_sequence=sequence,
@@ -197,6 +202,9 @@ class ProducerProcess(ClientProcess):
             operation = stage.history.produce(
                 client, topic_partition, value, self.now(), acks=self._acks, idempotent=self._is_idempotent
             )
+            if topic_partition in stage.history.compacted:
+                operation.key = b"key-%d" % self.chance.randrange(settings.keys)
+                operation.is_tombstone = self.chance.random() < _TOMBSTONES
             made.append(operation)
         return made
 
@@ -332,14 +340,13 @@ class ReaderProcess(ClientProcess):
             raise
         self._epochs[topic_partition] = known.leader_epoch
         self._choose_replica(topic_partition, answer.preferred_read_replica, nearer)
-        records = _decode(answer.record_set, position)
+        records, next_position = _decode(answer.record_set, position)
         # What a follower knows of the high watermark is late.
         epoch = known.leader_epoch if nearer is None else None
         operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=epoch)
         stage.count.records_read += len(records)
         stage.count.polls_of_followers += nearer is not None
-        if records:
-            self._positions[topic_partition] = records[-1][0] + 1
+        self._positions[topic_partition] = next_position
         return int(answer.high_watermark)
 
     async def _fetch(self, at: TopicPartition, asked: FetchPartition, node: int, *, wait_ms: int, rack: str) -> Any:
@@ -363,17 +370,29 @@ class ReaderProcess(ClientProcess):
             del self._nearer[at]
 
 
-def _decode(record_set: memoryview | None, position: int) -> list[tuple[int, bytes]]:
-    """Offset and value of the records of whole batches from `position` on."""
+def _record(operation: Produce, now_ms: int) -> Record:
+    if operation.is_tombstone:
+        return Record(0, now_ms, operation.key, None, ((_VALUE, operation.value),))
+    return Record(0, now_ms, operation.key, operation.value, ())
+
+
+def _value_in(record: Record) -> bytes:
+    return record.value or dict(record.headers).get(_VALUE) or b""
+
+
+def _decode(record_set: memoryview | None, position: int) -> tuple[list[tuple[int, bytes]], int]:
+    """Offset and value of the records of whole batches from `position` on, and where to go on."""
     found: list[tuple[int, bytes]] = []
     if not record_set:
-        return found
+        return found, position
     try:
         for at, header in iterate_headers(record_set):
             verify_crc(record_set, at, header)
             records = iterate_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
-            found += [(each.offset, each.value or b"") for each in records if each.offset >= position]
+            found += [(each.offset, _value_in(each)) for each in records if each.offset >= position]
+            # Compaction may have left less of a batch than it covers, or nothing.
+            position = max(position, header.next_offset)
     except TruncatedBatch:
         # The last batch may be cut where the limit of bytes was.
-        return found
-    return found
+        pass
+    return found, position

@@ -36,6 +36,7 @@ _READ_S: Final = 600.0
 _LOOK_S: Final = 0.25
 _LIVENESS_EVERY: Final = 2
 _COMPARE_EVERY: Final = 8
+_COMPACTED: Final = "c0"
 _MOST_STEPS: Final = 3_000_000
 _LEAST_SIMULATED_S: Final = 120.0
 
@@ -55,6 +56,7 @@ class Tally:
     leader_changes: int = 0
     converged: bool = False
     converged_after_s: float = 0.0
+    compactions: int = 0
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     script: str = ""
@@ -121,6 +123,9 @@ class Trial:
             return False
         names = [f"t{number}" for number in range(draws.topics)]
         topics = [NewTopic(each, draws.partitions, draws.replication_factor, draws.topic_settings) for each in names]
+        if draws.compacted:
+            settings = draws.compacted_settings
+            topics.append(NewTopic(_COMPACTED, draws.compacted, draws.replication_factor, settings))
         try:
             async with asyncio.timeout(_BOOT_S):
                 await world.create_topics(topics)
@@ -128,7 +133,10 @@ class Trial:
             world.violate(f"topics were not made in {_BOOT_S:.0f} s")
             return False
         self._partitions = [TopicPartition(name, number) for name in names for number in range(draws.partitions)]
+        keyed = [TopicPartition(_COMPACTED, number) for number in range(draws.compacted)]
+        self._partitions += keyed
         world.invariants.watched = dict.fromkeys(self._partitions)
+        world.invariants.compacted = world.history.compacted = dict.fromkeys(keyed)
         return True
 
     async def _rage(self) -> None:
@@ -231,6 +239,7 @@ class Trial:
         tally.acknowledged = world.history.acknowledged_count
         tally.acted = dict(sorted(world.acted.items()))
         tally.leader_changes = world.invariants.leader_changes
+        tally.compactions = sum(machine.disk.swaps for machine in world.machines.values())
         tally.violations = world.violations
         tally.notes = world.notes
         return tally

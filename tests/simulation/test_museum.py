@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.mutants.catalogue import CLUSTER, MODEL, OUTCOMES, PLANS
+from tests.simulation.mutants.catalogue import CLUSTER, HUNTED, MODEL, PLANS
 from tests.simulation.mutants.mutant import Mutant, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +17,8 @@ MUTANTS: dict[str, Mutant] = {
     **{f"seeds-{number}": bug for number, bug in CLUSTER.items()},
     **{f"plan-{number}": plan.bug for number, plan in PLANS.items()},
 }
+
+OTHERS: dict[str, Mutant] = {str(name): bug for name, bug in HUNTED.items()}
 
 
 def functions_of(path: Path) -> set[str]:
@@ -41,8 +43,8 @@ def test_the_rows_name_exactly_the_mutants_that_there_are() -> None:
     assert named == set(MUTANTS)
 
 
-@pytest.mark.parametrize("name", [*MUTANTS, *OUTCOMES])
+@pytest.mark.parametrize("name", [*MUTANTS, *OTHERS])
 def test_what_a_mutant_replaces_is_there(name: str) -> None:
-    for module, function, _ in {**MUTANTS, **OUTCOMES}[name].patches:
+    for module, function, _ in {**MUTANTS, **OTHERS}[name].patches:
         owner, attribute = resolve(module, function)
         assert callable(vars(owner)[attribute]), f"{module}.{function}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.simulation.plan import Scene
-from tests.simulation.mutants import cluster, outcomes, replication, stories
+from tests.simulation.mutants import cluster, compaction, outcomes, replication, stories
 from tests.simulation.mutants.mutant import Mutant, mutant
 
 _COUNTS: Final = ("replication.leader", "LeaderState.counts", replication.every_fetch_counts)
@@ -93,7 +93,19 @@ OUTCOMES: Final[Mapping[str, Mutant]] = {
 }
 """No bugs of the museum: writes of which nobody told whether they were done. Drawn seeds find them too."""
 
-HUNTED: Final[Mapping[int | str, Mutant]] = {**CLUSTER, **OUTCOMES}
+COMPACTION: Final[Mapping[str, Mutant]] = {
+    "uncommitted": mutant(
+        "committed values give way to values that are not",
+        ("barnabas.storage.cleaning.clean_plan", "decide_range", compaction.clean_what_is_not_committed),
+    ),
+    "last value": mutant(
+        "the last value of a key goes",
+        ("barnabas.storage.cleaning.record_filter", "RecordFilter._keep", compaction.keep_one_too_few),
+    ),
+}
+"""Compaction. Drawn seeds find them."""
+
+HUNTED: Final[Mapping[int | str, Mutant]] = {**CLUSTER, **OUTCOMES, **COMPACTION}
 
 
 @dataclass(frozen=True, slots=True)

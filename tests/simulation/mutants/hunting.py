@@ -24,6 +24,7 @@ class Bias:
     mean_gap_s: float = 2.0
     is_slow: bool = False
     think_s: float = 0.1
+    compacted: int = 0
 
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
@@ -40,6 +41,10 @@ class Bias:
         }
         draws.mean_length_s, draws.mean_gap_s, draws.max_at_once = self.mean_length_s, self.mean_gap_s, 3
         draws.weights = dict(self.faults)
+        draws.compacted = self.compacted
+        if self.compacted:
+            draws.partitions, draws.load.value_bytes, draws.load.think_s = 1, 60, 0.3
+            draws.compacted_settings |= {"segment.bytes": "400", "min.compaction.lag.ms": "0"}
         if self.is_slow:
             draws.weather, draws.shuffle, draws.drift = WireWeather(latency_s=(0.1, 0.4)), 0.0, {}
             draws.load.think_s, draws.load.max_records, draws.producers = self.think_s, 1, 4
@@ -65,6 +70,8 @@ BIASES: Final[Mapping[int | str, Bias]] = {
     22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
     27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),
     32: Bias({"expire": 4, "crash": 2}),
+    "uncommitted": Bias({"expire": 5, "crash": 3, "cut off": 3}, 4.0, 1.5, compacted=2),
+    "last value": Bias({"expire": 1, "crash": 1}, compacted=2),
     **dict.fromkeys(OUTCOMES, Bias({"write": 6, "expire": 2}, 2.0, 1.5)),
 }
 

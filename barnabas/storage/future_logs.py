@@ -71,6 +71,11 @@ class FutureLogs:
             directory.fail(error)
             raise LogOffline(str(topic_partition)) from error
         directory.futures[topic_partition] = made
+        # What is copied from now on is clean as far as the present log is: later cleanings count for that one alone.
+        directory.first_dirty.pop(topic_partition, None)
+        for each in self._directories:
+            if topic_partition in each.logs and topic_partition in each.first_dirty:
+                directory.first_dirty[topic_partition] = each.first_dirty[topic_partition]
         log.info("%s: gathers in %s", topic_partition, directory.path)
         return made
 

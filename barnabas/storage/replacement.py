@@ -55,6 +55,7 @@ async def replace_segments(
 async def _replace(
     directory: LogDirectory, member: Log, cleaned: "CleanedSegment", generation: int, offload: Offload
 ) -> bool:
+    await directory.settled(member)
     if member.offline or member.generation != generation:
         return False
     lane = f"flush:{directory.path}"

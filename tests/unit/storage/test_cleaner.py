@@ -2,13 +2,21 @@
 
 import asyncio
 from dataclasses import replace
+from random import Random
 
 import pytest
 
+from barnabas.protocol.batch import iterate_headers
+from barnabas.runtime.offload import WorkerLost
+from barnabas.storage.cleaner import Cleaner
 from barnabas.storage.cleaner_report import CLEANED, FAILED, GIVEN_UP, REPORT_FILE, decode_report
+from barnabas.storage.cleaning.clean_job import CleanResult
 from barnabas.storage.file_names import CLEANER_CHECKPOINT
+from barnabas.storage.log import Log
+from barnabas.storage.maintenance import sweep_log
 from tests.unit.storage.cleaning_store import CONFIG, CleaningStore, last_values
-from tests.unit.storage.logs import NOW, TP
+from tests.unit.storage.logs import NOW, TP, read_bytes, replicate
+from tests.unit.storage.stores import open_store
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -312,3 +320,108 @@ async def test_what_is_replaced_follows_the_order_that_a_start_relies_on(store: 
         ]
         at = seen.index(order[0])
         assert seen[at : at + len(order)] == order
+
+
+async def test_values_that_are_not_committed_displace_none(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 10)
+    committed = store.records()
+    store.put_all([1, 2, 3] * 10)
+    await store.settle(committed=30)
+    assert await store.cleaner.clean_filthiest()
+    assert store.directory.first_dirty[TP] <= 30
+    await store.store.directories.truncate({TP: 30})
+    assert last_values(store.records()) == last_values(committed)
+
+
+async def test_a_log_that_starts_elsewhere_is_cleaned_anew() -> None:
+    store = CleaningStore(config=replace(CONFIG, delete=True))
+    await store.open()
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert store.log.advance_log_start_offset(20)
+    assert not await cleaning
+    assert store.cleaner.runs[TP].state == GIVEN_UP
+    assert await store.clean()
+    assert [offset for offset, _, _ in store.records()] == [57, 58, 59]
+
+
+async def test_retention_leaves_a_log_alone_that_is_being_cleaned() -> None:
+    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
+    await store.open()
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    store.clock.advance(60_001)
+    cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
+    for _ in range(4):
+        await asyncio.sleep(0)
+    sweep_log(store.directory, store.log, store.clock.wall_ms())
+    assert store.log.log_start_offset == 0
+    assert await cleaning
+    assert store.log.log_start_offset == 60
+
+
+async def test_a_worker_that_is_killed_costs_its_log_the_cleaning(
+    store: CleaningStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_all([1, 2, 3] * 20)
+    before = store.records()
+
+    async def killed(*_: object) -> None:
+        raise WorkerLost("for its memory")
+
+    monkeypatch.setattr(store.store.offload, "steps", killed)
+    assert not await store.clean()
+    ((_, member, why),) = store.cleaner.uncleanable()
+    assert (member, "memory" in why, store.records()) == (store.log, True, before)
+
+
+async def test_no_room_for_a_single_key_ends_it(store: CleaningStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_all([1, 2, 3] * 20)
+    steps = store.store.offload.steps
+
+    async def gets_nowhere(*given: object) -> CleanResult:
+        result = await steps(*given)
+        assert isinstance(result, CleanResult)
+        return replace(result, first_dirty_offset=0)
+
+    monkeypatch.setattr(store.store.offload, "steps", gets_nowhere)
+    assert not await store.clean()
+    assert [why for _, _, why in store.cleaner.uncleanable()] == ["nothing from offset 0 on fits into the map of keys"]
+
+
+async def test_a_log_that_moves_takes_along_how_far_it_was_clean_when_its_copy_began(store: CleaningStore) -> None:
+    store.disk.make_directory("/other")
+    store.disk.fsync_directory("/")
+    await store.store.directories.close()
+    store.kill()
+    opened = await open_store("/data", "/other", disk=store.disk, config=CONFIG, clock=store.clock)
+    store.store, (here, there) = opened, opened.directories.directories
+    store.cleaner = Cleaner(
+        opened.directories, disk=store.disk, clock=store.clock, offload=opened.offload, random=Random(1),
+        settings=store.settings,
+    )  # fmt: skip
+    store.put_all([1, 2, 3] * 10)
+    assert await store.clean()
+    future = opened.directories.futures.create(TP, there, CONFIG)
+    store.put_all([1, 2, 3] * 10)
+    assert await store.clean()
+    assert (here.first_dirty, there.first_dirty) == ({TP: 60}, {TP: 30})
+    replicate(future, read_all(store.log))
+    moved, directory = await opened.directories.futures.put_in_place(store.log, here)
+    assert (moved.log_end_offset, directory, here.first_dirty, there.first_dirty) == (60, there, {}, {TP: 30})
+    assert store.disk.read_bytes(f"/data/{CLEANER_CHECKPOINT}") == b"0\n0\n"
+    assert store.disk.read_bytes(f"/other/{CLEANER_CHECKPOINT}") == b"0\n1\ntopic 0 30\n"
+    store.put_all([4])
+    assert await store.clean()
+    assert [offset for offset, _, _ in store.records()] == [57, 58, 59, 60]
+
+
+def read_all(log: Log) -> memoryview:
+    data, at = b"", log.log_start_offset
+    while piece := read_bytes(log, at):
+        data += piece
+        at = [header.next_offset for _, header in iterate_headers(piece)][-1]
+    return memoryview(bytearray(data))

@@ -172,7 +172,7 @@ class Partition(Replica):
         return self._write_now(prepared) if prepared.duplicate is None else prepared.duplicate
 
     async def append(self, records: memoryview, *, acks: int) -> AppendInfo:
-        """Append in turn, writing in the directory's own thread. Raises as `try_append`.
+        """Append in turn, in the directory's own thread while that is slow. Raises as `try_append`.
 
         While a large set is converted to the topic's format or codec others have their turns, but for who appends here.
         """
@@ -183,6 +183,9 @@ class Partition(Replica):
                 prepared = self._prepare(records, acks, await self._convert(records))
             if prepared.duplicate is not None:
                 return prepared.duplicate
+            # Those who queue here while the directory is slow must not keep it out of the loop when it is quick again.
+            if self.directory.writes_inline:
+                return self._write_now(prepared)
             return await self._write_in_thread(prepared)
 
     async def _convert(self, records: memoryview) -> ConvertedSet:

@@ -40,8 +40,10 @@ from barnabas.storage.segment import Segment
 log = logging.getLogger(__name__)
 
 SLOW_WRITE_US: Final = 5_000
+STALLED_WRITE_US: Final = 20_000
+"""A write in the thread that takes so long was held up by the disk, not by others that had the core."""
 STALL_US: Final = 5_000_000
-"""How long a directory whose writes were slow in the thread too gets none from the loop: it stalls again and again."""
+"""How long a directory that held up a write in the thread gets none from the loop: it does so again and again."""
 _PINNED_RETRY_MS: Final = 1_000
 _CLOSING_LANES: Final = 8
 
@@ -81,7 +83,6 @@ class LogDirectory:
         """Whether recent writes were quick enough for the next to be done on the loop."""
         self._slowest_write_us = 0
         self._stalled_until_us = 0
-        self._threaded_writes = 0
         self._flushing: dict[Log, asyncio.Task[None]] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._stale: set[TopicPartition] = set()
@@ -133,13 +134,11 @@ class LogDirectory:
         self._check(prepared)
         segment = prepared.log.segments.active
         segment.pin()
-        self._threaded_writes += 1
         self.writes_inline = False
         write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
             took_us = await uncancelled(write)
-            # One slow write on the loop may be another process that had the core; this one is the disk.
-            if took_us > SLOW_WRITE_US:
+            if took_us > STALLED_WRITE_US:
                 self._stalled_until_us = self._clock.monotonic_us() + STALL_US
             self._note_write(took_us)
         except OSError as error:
@@ -149,7 +148,6 @@ class LogDirectory:
             prepared.log.abandon(prepared)
             raise
         finally:
-            self._threaded_writes -= 1
             self._decide_inline()
             segment.unpin()
         # The directory may have failed elsewhere meanwhile: then this must not be acknowledged either.
@@ -166,10 +164,9 @@ class LogDirectory:
             self.writes_inline = False
 
     def _decide_inline(self) -> None:
+        # What waits in the thread still is no sign: under load something always does.
         self.writes_inline = (
-            self._slowest_write_us <= SLOW_WRITE_US
-            and not self._threaded_writes
-            and self._clock.monotonic_us() >= self._stalled_until_us
+            self._slowest_write_us <= SLOW_WRITE_US and self._clock.monotonic_us() >= self._stalled_until_us
         )
 
     # Flushing

@@ -185,6 +185,17 @@ async def test_a_slow_directory_that_is_quick_again_writes_inline_again() -> Non
     append_now(partition)
 
 
+@virtual_time
+async def test_a_crowd_that_always_waits_does_not_keep_a_quick_directory_out_of_the_loop() -> None:
+    world, partition = await leading()
+    second = await world.lead(at=TopicPartition("t", 1))
+    world.make_slow(partition)
+    crowd = [append_later(each, batch(b"a")) for _ in range(100) for each in (partition, second)]
+    await asyncio.gather(*crowd)
+    assert 5 < len(world.offload.calls) < 40
+    assert (partition.log.log_end_offset, second.log.log_end_offset) == (101, 100)
+
+
 # Those who asked may leave, and directories may fail.
 
 

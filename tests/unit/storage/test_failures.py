@@ -8,7 +8,7 @@ import pytest
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.append import AppendOrigin
-from barnabas.storage.directory import SLOW_WRITE_US, STALL_US
+from barnabas.storage.directory import SLOW_WRITE_US, STALL_US, STALLED_WRITE_US
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
@@ -180,7 +180,7 @@ async def test_a_directory_that_is_slow_in_the_thread_too_gets_no_write_from_the
     store, _ = await two_directories()
     directory, log = store.directories.directories[0], store.directories.log(IN_A)
     slow = prepare(log)
-    slow.file = SlowFile(slow.file, store.clock, SLOW_WRITE_US // 1000 + 1)
+    slow.file = SlowFile(slow.file, store.clock, STALLED_WRITE_US // 1000 + 1)
     await directory.write_in_thread(slow)
     log.publish(slow)
     for advance_ms, is_inline in ((0, False), (STALL_US // 1000 - 1, False), (1, True)):

@@ -29,7 +29,7 @@ from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from broker.down_conversion import BATCHES_SINCE
+from broker.down_conversion import BATCHES_SINCE, PARTITION_BYTES
 from broker.fetch_conversion import ZSTD_SINCE, convert_reads, refuse_zstd
 from broker.fetch_gathering import MAX_TICKS, TICK_MS
 from broker.fetch_reader import FetchReader, PartitionRead, release
@@ -112,7 +112,9 @@ class _Fetch:
         self._context = context
         self._plan = plan
         limit = context.broker.config.fetch_max_bytes
-        self._min_bytes = request.min_bytes
+        # No more is read at a time of a partition that may have to be converted: not worth a wait.
+        is_old = context.version < BATCHES_SINCE
+        self._min_bytes = min(request.min_bytes, PARTITION_BYTES) if is_old else request.min_bytes
         self._reader = FetchReader(
             context.broker,
             version=context.version,

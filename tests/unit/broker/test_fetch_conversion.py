@@ -155,6 +155,18 @@ async def test_clients_without_a_limit_of_the_answer_get_a_piece_of_a_batch_that
     assert (answer.errors()[T0], len(answer.records[T0])) == (ErrorCode.NONE, 50)
 
 
+@virtual_time
+async def test_who_asks_for_more_than_is_read_at_a_time_does_not_wait_for_it() -> None:
+    broker, partition = await leading()
+    for _ in range(15):
+        append_now(partition, bytes(100_000))
+    request = fetch_request({T0: 0}, max_wait_ms=60_000, min_bytes=2_000_000)
+    started = asyncio.get_running_loop().time()
+    answer = Fetched(await answer_of(start_fetch(broker, request, version=1)))
+    assert answer.size_bytes >= PARTITION_BYTES
+    assert asyncio.get_running_loop().time() == started
+
+
 @pytest.mark.parametrize(("max_bytes", "expected"), [(3_000_000, [0]), (1_400_000, [])])
 def test_a_batch_from_a_time_of_larger_ones_is_read_whole(max_bytes: int, expected: list[int]) -> None:
     @virtual_time

@@ -124,7 +124,7 @@ def test_numbers_of_threads_change_by_half_or_double_of_what_they_are() -> None:
 
 
 def test_what_stood_there_before_and_is_left_out_does_not_forbid_another_change() -> None:
-    wanted = {"num.io.threads": "9", "log.segment.bytes": "1000"}
+    wanted = {"num.io.threads": "9", "log.roll.ms": "x", "log.segment.bytes": "1000"}
     check_change(config(), wanted, changed=["log.segment.bytes"], of_this_broker=True)
     with pytest.raises(DynamicConfigRefused, match=r"num\.io\.threads"):
         check_change(config(), wanted, changed=wanted, of_this_broker=True)

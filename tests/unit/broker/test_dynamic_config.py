@@ -114,9 +114,12 @@ async def test_topics_follow_also_where_the_session_ends_before_they_were_read()
     changing.task.cancel()
 
 
-async def test_settings_of_topics_that_were_read_before_are_read_again(changing: Changing) -> None:
+async def test_settings_that_were_read_for_the_first_replica_of_all_are_read_again(changing: Changing) -> None:
+    for number in range(2):
+        await changing.world.stop(-2, at=TopicPartition("t", number))
     before = changing.world.replicas.configured
     await changing.set_broker(log_segment_bytes="2000")
+    assert changing.world.replicas.partitions() == []
     assert changing.world.replicas.configured > before
 
 

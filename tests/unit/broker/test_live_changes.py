@@ -8,7 +8,11 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from barnabas.runtime.network import Network
+from barnabas.runtime.offload import Offload
+from barnabas.runtime.tasks import Supervisor
 from barnabas.storage.cleaner import Cleaner
+from broker.config import BrokerConfig
 from broker.config_keys import TOPIC_KEYS
 from broker.config_keys.key import ConfigKey
 from broker.config_keys.replication import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
@@ -17,6 +21,7 @@ from broker.log_cleaning import cleaner_settings
 from broker.log_scrubbing import LogScrubbing, scrub_settings
 from broker.serve import Broker
 from broker.services import RequestContext
+from broker.system_ports import open_network
 from replication.partition import Partition
 from tests.unit.broker.test_network_key_effects import is_closed
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
@@ -198,6 +203,7 @@ async def test_all_brokers_hear_of_what_is_set_for_all_and_each_of_its_own(host:
     await until(lambda: second.services.replicas.quotas.leader.bytes_per_second is None)
     assert second.services.config.values["message.max.bytes"] == 800_000
     assert first.services.config.values["message.max.bytes"] == 1_048_588
+    assert second.services.log_directories.default_config.max_message_bytes == 800_000
     await second.stop()
     await first.stop()
 
@@ -208,8 +214,16 @@ async def test_what_was_set_stands_after_a_restart_before_logs_are_opened(host: 
     settings = {"log.segment.bytes": "1000", "max.connections": "5", MOVE_RATE: "7", "num.replica.fetchers": "2"}
     await alter(broker, BROKER, "1", settings | {"unclean.leader.election.enable": "true"})
     await broker.stop()
+    opened_with = []
+
+    def open_and_tell(config: BrokerConfig, offload: Offload, supervisor: Supervisor) -> Network:
+        opened_with.append(config.max_connections)
+        return open_network(config, offload, supervisor)
+
+    host.open_network = open_and_tell
     broker = await host.start(controlled_shutdown_enable="false")
     (opened,) = broker.services.log_directories.logs()
+    assert opened_with == [5], "it was known before the first connection could be taken"
     assert opened.config.segment_bytes == 1000
     assert broker._network._gate._limits.max_total == 5  # type: ignore[attr-defined]
     assert broker.services.replicas.quotas.moves.bytes_per_second == 7

@@ -32,6 +32,11 @@ def log_families(services: Services) -> Iterator[Metric]:
     yield gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(services.fetch_sessions)
     )
+    yield gauge(
+        "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+        "Partitions that fetch sessions remember",
+        services.fetch_sessions.cached_partitions,
+    )
     size = GaugeMetricFamily("kafka_log_log_size", "Bytes of a log", labels=["topic", "partition"])
     for partition in partitions:
         topic, number = partition.topic_partition

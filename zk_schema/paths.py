@@ -1,7 +1,6 @@
 """Where things stand in ZooKeeper: every path of Kafka 2.7, relative to the chroot. Pure.
 
-Entity names in /config are percent-encoded as Kafka does (`sanitize`); topic names elsewhere need no encoding. Names
-of sequential znodes end in ten digits, which `sequence_number` reads.
+Entity names in /config are percent-encoded as Kafka does (`sanitize`); topic names elsewhere need no encoding.
 """
 
 from typing import Final
@@ -66,8 +65,6 @@ PERSISTENT_PATHS: Final = (
     *(f"{CONFIG}/{entity_type}" for entity_type in ENTITY_TYPES),
 )
 """What every broker makes at its start where it is missing, with null data."""
-
-_SEQUENCE_DIGITS: Final = 10
 
 
 def broker(broker_id: int) -> str:
@@ -158,15 +155,6 @@ def sanitize(name: str) -> str:
 def desanitize(name: str) -> str:
     """The name that `sanitize` encoded."""
     return unquote(name)
-
-
-def sequence_number(name: str) -> int:
-    """The counter at the end of a sequential znode's name.
-
-    Raises:
-        ValueError: it does not end in one.
-    """
-    return int(name[-_SEQUENCE_DIGITS:])
 
 
 def parents(path: str) -> list[str]:

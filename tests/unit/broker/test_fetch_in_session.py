@@ -10,6 +10,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.fetch_sessions import FetchSession, FetchSessions
+from broker.metric_sources import log_families
 from replication.partition import Partition
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import (
@@ -118,6 +119,14 @@ async def test_the_first_answer_names_everything_and_the_next_only_what_changed(
     assert answer.session_id == client.session_id > 0
     assert client.poll().records == {}
     assert pins(first, second) == 0
+
+
+@virtual_time
+async def test_sessions_and_what_they_remember_are_shown() -> None:
+    broker, _, _ = await consuming(3)
+    shown = {family.name.rpartition("_")[2]: family.samples for family in log_families(broker.services)}
+    assert [each.value for each in shown["numincrementalfetchsessions"]] == [1]
+    assert [each.value for each in shown["numincrementalfetchpartitionscached"]] == [3]
 
 
 @virtual_time

@@ -61,12 +61,6 @@ def test_the_paths_of_a_start_are_those_of_kafka() -> None:
     }
 
 
-def test_sequence_numbers_are_read_from_names() -> None:
-    assert paths.sequence_number("config_change_0000000042") == 42
-    with pytest.raises(ValueError, match="invalid literal"):
-        paths.sequence_number("config_change_")
-
-
 def test_parents_go_from_the_top_down() -> None:
     assert paths.parents("/a/b/c") == ["/a", "/a/b"]
     assert paths.parents("/a") == []

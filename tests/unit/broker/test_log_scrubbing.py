@@ -7,6 +7,10 @@ import pytest
 
 from barnabas.protocol.batch import iterate_headers
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.disk import SystemDisk
+from barnabas.storage.damage import DamagedRange
+from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew
+from barnabas.storage.replacement import replace_segments
 from broker.serve import Broker
 from tests.unit.broker.test_replicated_brokers import Cluster
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
@@ -72,6 +76,51 @@ async def test_a_damaged_leader_gives_up_the_partition_and_is_mended_as_a_follow
     assert segment_path(cluster, leader).read_bytes() == good
     assert len(cluster.partition(cluster.leader).isr) == 3
     await cluster.produce(b"one more")
+
+
+async def drop(cluster: Cluster, broker: Broker, *records: int) -> None:
+    """As the cleaner does: take records away from the first segment of the broker's log, which is closed."""
+    partition = cluster.partition(broker)
+    log, segment = partition.log, partition.log.segments.first
+    spool = SystemDisk().open(spool_path(log.directory, 0), create=True)
+    fills = []
+    for record in records:
+        start, end = segment.position_of(record), segment.position_of(record + 1)
+        assert start is not None
+        assert end is not None
+        fills.append(Fill(DamagedRange(0, start, end, record, record + 1, "dropped"), 0, 0))
+    plan = DamagedSegment(log.directory, 0, log.segments[1].base_offset, segment.size_bytes, False, 4096)
+    made = write_anew(SystemDisk(), plan, spool, fills)
+    offload = broker.services.offload
+    assert await replace_segments(partition.directory, log, made, generation=log.generation, offload=offload)
+
+
+async def test_a_follower_of_a_leader_that_compacted_gets_what_that_has(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        partition = cluster.partition(broker)
+        partition.log.roll()
+        await partition.directory.flush(partition.log, RECORDS)
+    await drop(cluster, cluster.leader, 4, 5)
+    follower = cluster.followers[0]
+    damage(cluster, follower, record=3, data=bytes(330))
+    log = cluster.partition(follower).log
+    await until(lambda: log.damage)
+    await until(lambda: not log.damage)
+    assert segment_path(cluster, follower).read_bytes() == segment_path(cluster, cluster.leader).read_bytes()
+    answer, data = await cluster.fetch(follower, 4, rack=str(follower.services.config.broker_rack))
+    assert (answer.error_code, next(iterate_headers(data))[1].base_offset) == (ErrorCode.NONE, 6)
+
+
+async def test_what_the_leader_has_given_up_is_given_up(cluster: Cluster) -> None:
+    follower = cluster.followers[0]
+    log = cluster.partition(follower).log
+    # As if it had not heard of it: an idle follower hears of a start that moved when something is written.
+    cluster.partition(cluster.leader).log.advance_log_start_offset(6)
+    damage(cluster, follower, record=3)
+    await until(lambda: log.log_start_offset == 6)
+    await until(lambda: not log.damage)
+    answer, data = await cluster.fetch(follower, 6, rack=str(follower.services.config.broker_rack))
+    assert (answer.error_code, next(iterate_headers(data))[1].base_offset) == (ErrorCode.NONE, 6)
 
 
 async def test_alone_a_damaged_leader_leads_on_and_serves_the_rest(tmp_path: Path) -> None:

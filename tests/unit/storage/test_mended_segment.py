@@ -1,0 +1,60 @@
+"""Good bytes in the place of damaged ones: written over them, or in a segment that is written anew."""
+
+from barnabas.protocol.batch import iterate_headers
+from barnabas.storage.damage import DamagedRange
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew, write_over
+from barnabas.storage.replacement import replace_segments
+from tests.support.crash_disk import CrashDisk
+from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.stores import open_store
+
+ONE = len(batch(b"v" * 20))
+CONFIG = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=1, file_delete_delay_ms=0)
+
+
+async def damaged_store():
+    """Ten batches of one record in three segments, of which the second and third of the first are zeros."""
+    disk = CrashDisk(lambda: NOW)
+    store = await open_store("/data", disk=disk, config=CONFIG)
+    log = store.directories.create_log(TP)
+    for number in range(10):
+        append(log, batch(b"v" * 20, timestamp=NOW + number))
+    await store.directories.directories[0].carry_out_flushes()
+    good = log.segments.first.log_file.pread(4 * ONE, 0)
+    log.segments.first.log_file.pwrite(bytes(2 * ONE), ONE)
+    damaged = DamagedRange(0, ONE, 3 * ONE, 1, 3, "zeros")
+    log.damage.add(damaged)
+    spool = disk.open(spool_path(log.directory, 0), create=True)
+    return store, log, damaged, spool, good
+
+
+async def test_as_many_bytes_are_written_over_the_damage_and_are_durable():
+    store, log, damaged, spool, good = await damaged_store()
+    spool.pwrite(b"other" + good[ONE : 3 * ONE], 0)
+    write_over(log.segments.first.log_file, spool, Fill(damaged, 5, 2 * ONE))
+    store.disk.power_cut()
+    store.disk.restart()
+    assert store.disk.read_bytes("/data/topic-0/00000000000000000000.log") == good
+
+
+async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
+    store, log, damaged, spool, good = await damaged_store()
+    spool.pwrite(good[2 * ONE : 3 * ONE], 0)
+    fill = Fill(damaged, 0, ONE)
+    assert not fill.fits
+    segment = DamagedSegment(log.directory, 0, 4, 4 * ONE, False, 1)
+    made = write_anew(store.disk, segment, spool, [fill])
+    directory = store.directories.directories[0]
+    assert await replace_segments(directory, log, made, generation=log.generation, offload=store.offload)
+    log.damage.remove(damaged)
+    found = [header.base_offset for offset in (0, 4, 8) for _, header in iterate_headers(read_bytes(log, offset))]
+    assert found == [0, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert [log.offset_for_timestamp(NOW + number).offset for number in (0, 1, 2, 3, 4)] == [0, 2, 2, 3, 4]
+    await store.directories.close()
+    store.disk.kill()
+    store.disk.restart()
+    store = await open_store("/data", disk=store.disk, config=CONFIG)
+    log = store.directories.log(TP)
+    assert [header.base_offset for _, header in iterate_headers(read_bytes(log, 1))] == [2, 3]
+    assert not [name for name in store.disk.list_directory("/data/topic-0") if "mended" in name]

@@ -1,29 +1,26 @@
-"""The worker process of a broker: spawned when there is work for it, ended when it has had none for a while.
+"""The worker process of a broker: started when there is work for it, ended when it has had none for a while.
 
-It is told of a generator function and its arguments, advances the generator and sends back each value that it yields,
-then its result or its error. It keeps nothing between two pieces of work. A worker that is killed, by the kernel for
-its memory perhaps, or because its work is called off, is replaced by the next piece of work.
+It is a fresh interpreter that loads what it is told to run and nothing else of its broker, which would cost it 50 MB
+(worker_process.py). It is told of a generator function and its arguments, advances the generator and sends back each
+value that it yields, then its result or its error. It keeps nothing between two pieces of work. A worker that is
+killed, by the kernel for its memory perhaps, or because its work is called off, is replaced by the next piece of work.
 
 `Worker.run` waits and belongs into a thread of its own, always the same one: on Linux the kernel ends the worker when
-the thread that spawned it ends, so that none outlives its broker and writes where the next one does.
+the thread that started it ends, so that none outlives its broker and writes where the next one does.
 """
 
-import ctypes
-import multiprocessing
 import os
-import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final
 
-_JOIN_S: Final = 5.0
-_NICE: Final = 10
-_SET_PARENT_DEATH_SIGNAL: Final = 1
+_END_S: Final = 5.0
+_PROGRAM: Final = "barnabas.runtime.worker_process"
 
 Steps = Generator[Any, None, Any]
 
@@ -49,7 +46,9 @@ class Task:
     is_patient: bool
 
 
-class _Kind(Enum):
+class Kind(Enum):
+    """What the worker sends."""
+
     REPORT = 0
     RESULT = 1
     ERROR = 2
@@ -59,7 +58,7 @@ class Worker:
     """The broker's side."""
 
     def __init__(self) -> None:
-        self._process: BaseProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
         self._lock = threading.Lock()
         self._task: Task | None = None
@@ -77,13 +76,13 @@ class Worker:
         with self._lock:
             self._task = task
         try:
-            line = self._line or self._spawn()
+            line = self._line or self._start()
             line.send(task)
             while True:
                 kind, value = line.recv()
-                if kind is _Kind.REPORT:
+                if kind is Kind.REPORT:
                     report(value)
-                elif kind is _Kind.RESULT:
+                elif kind is Kind.RESULT:
                     return value
                 else:
                     raise value
@@ -111,67 +110,20 @@ class Worker:
             line.close()
         if process is not None:
             process.kill()
-            process.join(_JOIN_S)
+            process.wait(_END_S)
 
-    def _spawn(self) -> Connection:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, os.getpid()), name="barnabas worker", daemon=True)
-        process.start()
-        theirs.close()
+    def _start(self) -> Connection:
+        ours, theirs = Pipe()
+        with theirs:
+            os.set_inheritable(theirs.fileno(), True)
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
         with self._lock:
             self._process, self._line = process, ours
             if self._called_off is not None and self._called_off is self._task:
                 process.kill()
+        ours.send(sys.path)
         return ours
-
-
-def _work(line: Connection, broker: int) -> None:
-    """The worker's side: one task after the other until the broker closes the line or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with(broker)
-    is_patient = False
-    while True:
-        try:
-            task = line.recv()
-        except (EOFError, OSError):
-            return
-        if task.is_patient and not is_patient:
-            os.nice(_NICE)
-            is_patient = True
-        try:
-            answer = _Kind.RESULT, _advance(task, line)
-        except BrokenPipeError:
-            return
-        except Exception as error:  # noqa: BLE001 - it is whoever waits who handles it
-            answer = _Kind.ERROR, error
-        _send(line, *answer)
-
-
-def _advance(task: Task, line: Connection) -> Any:
-    steps = task.steps(*task.arguments, **task.named)
-    while True:
-        try:
-            value = next(steps)
-        except StopIteration as done:
-            return done.value
-        if isinstance(value, Pause):
-            # Nothing is ever sent meanwhile: what ends the pause early is the end of the line.
-            line.poll(value.ms / 1000)
-        else:
-            line.send((_Kind.REPORT, value))
-
-
-def _send(line: Connection, kind: _Kind, value: Any) -> None:
-    try:
-        line.send((kind, value))
-    except (AttributeError, TypeError, ValueError) as error:
-        line.send((_Kind.ERROR, RuntimeError(f"what the worker has to say cannot be sent: {value!r}: {error}")))
-
-
-def _end_with(broker: int) -> None:
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != broker:
-        os._exit(0)

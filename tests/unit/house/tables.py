@@ -159,7 +159,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "pathlib": FILES,
     "pickle": (),
     "shutil": FILES,
-    "subprocess": ("barnabas/launcher/*",),
+    "subprocess": ("barnabas/launcher/*", "barnabas/runtime/worker.py"),
     "tempfile": FILES,
     "threading": ("barnabas/runtime/*", "barnabas/storage/directory.py"),
     "unittest.mock": (),

@@ -182,6 +182,14 @@ def test_gaps_in_the_offsets_are_read_but_no_producer_may_send_them() -> None:
         walk(dense, header, 0)
 
 
+def test_offsets_that_go_back_from_one_piece_to_the_next_are_refused() -> None:
+    large = Record(0, 0, None, bytes(70_000))
+    first, again = (build_batch([large])[HEADER_BYTES:] for _ in range(2))
+    batch, header = batch_of(first + again, 2)
+    with pytest.raises(InvalidRecord, match="out of order"):
+        streamed(batch, header, AMPLE)
+
+
 def test_a_record_too_great_for_the_ceiling_is_a_bomb_before_it_is_gathered() -> None:
     batch = build_batch([Record(0, 0, None, bytes(1_000_000))], codec=Codec.GZIP)
     with pytest.raises(DecompressionBomb, match="needs"):

@@ -177,6 +177,15 @@ def test_a_follower_has_the_same_bytes(tmp_path):
         assert read(read_bytes(follower, at))[0].offset == begins(at)
 
 
+def test_gaps_that_compaction_left_between_old_messages_are_kept(tmp_path):
+    follower = make_log(str(tmp_path))
+    kept = [Record(offset, NOW + offset, None, b"v") for offset in (0, 5, 9)]
+    info = replicate(follower, build(kept, magic=1))
+    assert (info.first_offset, info.last_offset, follower.log_end_offset) == (0, 9, 10)
+    assert records_of(follower) == kept
+    assert [read(read_bytes(follower, offset))[0].offset for offset in range(10)] == [0, *[5] * 5, *[9] * 4]
+
+
 def test_a_follower_refuses_what_is_damaged_or_does_not_follow(tmp_path):
     data = build([Record(5, NOW, None, b"v"), Record(6, NOW, None, b"v")], magic=1)
     follower = make_log(str(tmp_path))

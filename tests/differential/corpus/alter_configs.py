@@ -5,7 +5,7 @@ What is set for the broker, or for all, is taken back at the end of a scenario: 
 
 from barnabas.protocol.ids import ApiKey
 from tests.differential.conversation import Conversation
-from tests.differential.requests import BROKER, LOGGER, TOPIC, alter, describe
+from tests.differential.requests import BROKER, LOGGER, TOPIC, a_topic, alter, create, describe
 
 VERSIONS = range(2)
 
@@ -88,6 +88,19 @@ def all_brokers_settings_are_replaced(talk: Conversation) -> None:
     talk.await_broker_config("log.retention.bytes", None)
     talk.await_broker_config("log.segment.bytes", None)
     talk.ask("of all, nothing", 3, describe((BROKER, "", None)))
+
+
+def a_topic_that_is_made_meanwhile(talk: Conversation) -> None:
+    settings: dict[str, str | None] = {"log.segment.bytes": "300000", "message.max.bytes": "900000"}
+    talk.ask("of all", 1, alter((BROKER, "", settings)))
+    talk.ask("of one", 1, alter((BROKER, "1", {"message.max.bytes": "800000"})))
+    talk.await_broker_config("log.segment.bytes", "300000")
+    talk.await_broker_config("message.max.bytes", "800000")
+    talk.ask("made", 5, create(a_topic(talk.topic_name(), partitions=1, configs={"retention.ms": "7000"})))
+    talk.ask("one back", 1, alter((BROKER, "1", {})))
+    talk.ask("all back", 1, alter((BROKER, "", {})))
+    talk.await_broker_config("log.segment.bytes", None)
+    talk.await_broker_config("message.max.bytes", None)
 
 
 def spellings_of_one_thing(talk: Conversation) -> None:

@@ -19,22 +19,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from barnabas.protocol.batch import iterate_headers
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import iterate_records
-from barnabas.runtime.clock import Clock, SystemClock
-from barnabas.runtime.disk import Disk, SystemDisk
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.cleaning.clean_job import CleanedSegment, CleanJob, CleanLimits, CleanResult
 from barnabas.storage.cleaning.clean_plan import SourceSegment
-from barnabas.storage.cleaning.clean_run import clean
 from bench.compaction_log import INDEX_INTERVAL_BYTES, LogShape, make_log
+from bench.compaction_worker import measured_clean
 from tests.support.java import compile_java
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
 
@@ -83,18 +81,6 @@ def _warm(path: Path) -> None:
     with path.open("rb") as file:
         while file.read(1 << 20):
             pass
-
-
-def measured_clean(
-    disk: Disk, clock: Clock, job: CleanJob
-) -> Generator[Any, None, tuple[CleanResult, float, float, int]]:
-    """A cleaning in the worker: its result, seconds, CPU seconds and the peak of the process's memory in KiB."""
-    began, cpu_began = time.perf_counter(), time.process_time()
-    result = yield from clean(disk, clock, job)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
-    status = Path("/proc/self/status").read_text()
-    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-    return result, seconds, cpu, peak
 
 
 def run_ours(view: Path, shape: LogShape) -> Run:

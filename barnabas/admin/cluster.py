@@ -170,4 +170,7 @@ def _broker_rows(metadata: "ClusterMetadata") -> list[dict[str, Any]]:
 
 async def _look(cluster: "Cluster") -> "tuple[ClusterMetadata, Health]":
     metadata = await cluster.metadata(None)
-    return metadata, examine(metadata, await ReplicaAdmin(cluster).min_insync_replicas(metadata.topics))
+    admin = ReplicaAdmin(cluster)
+    health = examine(metadata, await admin.min_insync_replicas(metadata.topics))
+    health.damaged = await admin.damaged_replicas(metadata.nodes)
+    return metadata, health

@@ -39,6 +39,8 @@ class Health:
     unavailable: list[TopicPartition] = field(default_factory=list)
     under_min_isr: list[TopicPartition] = field(default_factory=list)
     under_replicated: list[TopicPartition] = field(default_factory=list)
+    damaged: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    """Replicas of which something is damaged and not served, by partition."""
 
     @property
     def problems(self) -> list[str]:
@@ -53,6 +55,8 @@ class Health:
             told.append(f"{_named('broker', self.down)} {'is' if len(self.down) == 1 else 'are'} down")
         if self.offline_disks:
             told.append(f"{_named('broker', self.offline_disks)} lost a log directory")
+        for at, brokers in self.damaged.items():
+            told.append(f"{at} is damaged on {_named('broker', brokers)}")
         rest = [at for at in self.under_replicated if at not in self.unavailable and at not in limited]
         told += _some(rest, "is under-replicated", "are under-replicated")
         return told
@@ -77,6 +81,7 @@ class Health:
             "unavailable": list(map(str, self.unavailable)),
             "under_min_isr": list(map(str, self.under_min_isr)),
             "under_replicated": list(map(str, self.under_replicated)),
+            "damaged": {str(at): brokers for at, brokers in self.damaged.items()},
         }
 
 

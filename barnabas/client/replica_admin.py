@@ -167,6 +167,21 @@ class ReplicaAdmin:
         request = DescribeLogDirsRequest(None if partitions is None else list(topics.values()))
         return (await self._cluster.ask(node_id, describe_log_dirs.API, request)).results
 
+    async def damaged_replicas(self, node_ids: Iterable[int]) -> dict[TopicPartition, list[int]]:
+        """The brokers on which a replica is known to be damaged, by partition; one that does not answer has none."""
+        found: dict[TopicPartition, list[int]] = {}
+        for node_id in node_ids:
+            try:
+                directories = await self.log_dirs(node_id)
+            except ClientError:
+                continue
+            for directory in directories:
+                for topic in directory.topics:
+                    for replica in topic.partitions:
+                        if replica.damaged_ranges:
+                            found.setdefault(TopicPartition(topic.name, replica.partition_index), []).append(node_id)
+        return found
+
     async def min_insync_replicas(self, names: Iterable[str]) -> dict[str, int]:
         """How many replicas of a topic must be in sync for acks=all; a topic that is gone is left out."""
         wanted = list(dict.fromkeys(names))

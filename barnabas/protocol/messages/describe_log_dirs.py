@@ -30,12 +30,16 @@ class DescribeLogDirsRequest:
 
 @struct
 class DescribeLogDirsPartition:
-    """A replica: its bytes, how far it lags, and whether it shall replace the current one after a move."""
+    """A replica: its bytes, how far it lags, and whether it shall replace the current one after a move.
+
+    `damaged_ranges` is our own, in a tagged field that others skip: how many ranges of it are damaged and not served.
+    """
 
     partition_index: I32 = 0
     partition_size: I64 = 0
     offset_lag: I64 = 0
     is_future_key: Bool = False
+    damaged_ranges: I32 = field(default=0, since=2, tag=10_000, ignorable=True)
 
 
 @struct

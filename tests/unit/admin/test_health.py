@@ -4,6 +4,7 @@ from barnabas.admin.health import examine
 from barnabas.client.connection import Address
 from barnabas.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
 
 
 def metadata(
@@ -31,6 +32,13 @@ def test_all_that_is_wrong_stands_in_one_line_the_worst_first() -> None:
         "unhealthy: t-0 has no leader; 2 partitions are under min.insync.replicas (t-1, t-2); broker 3 is down"
     )
     assert [len(each) for each in (health.unavailable, health.under_min_isr, health.under_replicated)] == [1, 3, 2]
+
+
+def test_a_damaged_replica_is_told() -> None:
+    health = examine(metadata((1, [1, 2, 3], [1, 2, 3])), {})
+    health.damaged = {TopicPartition("t", 0): [2, 3]}
+    assert health.problems == ["t-0 is damaged on brokers 2, 3"]
+    assert health.document()["damaged"] == {"t-0": [2, 3]}
 
 
 def test_a_replica_behind_is_told_where_writes_still_pass() -> None:

@@ -165,7 +165,8 @@ class ReplicaAdmin:
         for name, number in partitions or ():
             topics.setdefault(name, DescribableLogDirTopic(name)).partition_index.append(number)
         request = DescribeLogDirsRequest(None if partitions is None else list(topics.values()))
-        return (await self._cluster.ask(node_id, describe_log_dirs.API, request)).results
+        found: list[DescribeLogDirsResult] = (await self._cluster.ask(node_id, describe_log_dirs.API, request)).results
+        return found
 
     async def damaged_replicas(self, node_ids: Iterable[int]) -> dict[TopicPartition, list[int]]:
         """The brokers on which a replica is known to be damaged, by partition; one that does not answer has none."""

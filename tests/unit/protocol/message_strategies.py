@@ -9,6 +9,9 @@ from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import Blob, Fixed, RecordSet, Text
 from barnabas.protocol.schema import ArrayOf, Field, Kind, StructOf, default_of, describe
 
+FIRST_OWN_TAG = 10_000
+"""Fields with such a tag are our own: no other implementation can be held against them."""
+
 EVERY_MESSAGE: list[tuple[type[Any], int]] = [
     (cls, version) for api in APIS.values() for cls in (api.request, api.response) for version in api.versions
 ]
@@ -31,7 +34,7 @@ def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
 
 def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
     default = st.builds(default_of, st.just(field))
-    if not field.present_in(version):
+    if not field.present_in(version) or (field.tag is not None and field.tag >= FIRST_OWN_TAG):
         return default
     values = _of_kind(field.kind, version)
     if field.nullable_in(version):

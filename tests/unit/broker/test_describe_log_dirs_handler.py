@@ -1,5 +1,6 @@
 """DescribeLogDirs: each directory, what lies in it, and what is missing of it."""
 
+from barnabas.protocol.compiler import decode, encode
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages.alter_replica_log_dirs import (
@@ -12,6 +13,7 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from barnabas.storage.damage import DamagedRange
 from broker.handlers import alter_replica_log_dirs, describe_log_dirs
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker, answer_of
@@ -99,3 +101,20 @@ async def test_a_replica_on_its_way_is_listed_where_it_goes_with_what_it_lacks()
     await turns(50)
     assert replicas(await described(broker, {"t": [0]})) == {"/logs0": {}, "/logs1": {0: (ONE, 0)}}
     assert broker.world.partition(at).directory.path == "/logs1"
+
+
+async def test_damage_is_told_in_a_tagged_field_of_our_own() -> None:
+    broker = await two_directories()
+    partition = broker.services.replicas.partition(("t", 0))
+    assert partition is not None
+    partition.log.damage.add(DamagedRange(0, 0, ONE, 0, 1, "bits"))
+    response = await described(broker, None)
+    for version, told in ((2, 1), (1, 0)):
+        decoded, _ = decode(DescribeLogDirsResponse, version, encode(response, version))
+        counts = {
+            replica.partition_index: replica.damaged_ranges
+            for directory in decoded.results
+            for topic in directory.topics
+            for replica in topic.partitions
+        }
+        assert counts == {0: told, 1: 0, 2: 0}

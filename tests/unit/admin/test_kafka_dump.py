@@ -3,6 +3,7 @@
 Both are held against each other on whole directories in tests/compatibility/test_interchange.py.
 """
 
+import json
 import struct
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def test_old_formats(run: Run, tmp_path: Path) -> None:
         ),
         f"| offset: 1 CreateTime: 7 keysize: -1 valuesize: 3 crc: {checksums[0]} isvalid: true payload: abc",
         f"| offset: 2 CreateTime: 9 keysize: -1 valuesize: 0 crc: {checksums[1]} isvalid: true payload: ",
+    ]
+    rows = json.loads(run("dump-log", "-r", "-o", "json", str(path)).out)[0]["entries"]
+    assert [(row["magic"], row["base_offset"], row["last_offset"], row["record_count"]) for row in rows] == [
+        (0, 0, 0, 1),
+        (1, None, 2, None),
+    ]
+    assert [(record["offset"], record["value"]) for row in rows for record in row["records"]] == [
+        (0, None),
+        (1, "abc"),
+        (2, ""),
     ]
 
 

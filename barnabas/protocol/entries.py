@@ -12,13 +12,13 @@ from barnabas.protocol.batch import (
     Buffer,
     InvalidRecordCount,
     TruncatedBatch,
-    UnsupportedMagic,
     read_header,
     verify_crc,
 )
 from barnabas.protocol.message_set import (
     HIGHEST_LEGACY_MAGIC,
     LEAST_ENTRY_BYTES,
+    MAGIC_AT,
     find_first_offset,
     iterate_messages,
     read_message_header,
@@ -30,12 +30,9 @@ from barnabas.protocol.steps import complete
 
 def read_entry(buf: Buffer, pos: int = 0) -> BatchHeader:
     """The header of the entry at `pos`. Raises TruncatedBatch, InvalidBatchSize or UnsupportedMagic."""
-    try:
-        return read_header(buf, pos)
-    except UnsupportedMagic as error:
-        if not 0 <= error.magic <= HIGHEST_LEGACY_MAGIC:
-            raise
-    return read_message_header(buf, pos)
+    if len(buf) > pos + MAGIC_AT and buf[pos + MAGIC_AT] <= HIGHEST_LEGACY_MAGIC:
+        return read_message_header(buf, pos)
+    return read_header(buf, pos)
 
 
 def iterate_entries(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:

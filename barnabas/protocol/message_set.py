@@ -43,6 +43,7 @@ LEAST_ENTRY_BYTES: Final = LOG_OVERHEAD_BYTES + 14
 """No entry of any format is smaller: a message of format 0 without key and value."""
 HIGHEST_LEGACY_MAGIC: Final = 1
 UNKNOWN_COUNT: Final = -1
+MAGIC_AT: Final = 16
 
 _MESSAGES_A_STEP: Final = 500
 _BYTES_A_STEP: Final = 64 * 1024
@@ -52,7 +53,6 @@ _TIMESTAMP: Final = Struct(">q")
 _SIZE: Final = Struct(">i")
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _CRC_COVERS_FROM: Final = 16
-_MAGIC_AT: Final = 16
 _KEY_AT: Final = (_PREFIX.size, _PREFIX.size + _TIMESTAMP.size)
 _LEAST_LENGTHS: Final = (14, 22)
 _ATTRIBUTES: Final = (CODEC_MASK, CODEC_MASK | LOG_APPEND_TIME_BIT)
@@ -314,7 +314,7 @@ def patch_message_time(
     attributes = header.attributes & CODEC_MASK | (LOG_APPEND_TIME_BIT if log_append_time else 0)
     if timestamp == header.max_timestamp and attributes == header.attributes:
         return
-    buf[pos + _MAGIC_AT + 1] = attributes
+    buf[pos + MAGIC_AT + 1] = attributes
     _TIMESTAMP.pack_into(buf, pos + _PREFIX.size, timestamp)
     crc = zlib.crc32(memoryview(buf)[pos + _CRC_COVERS_FROM : pos + LOG_OVERHEAD_BYTES + header.length])
     Struct(">I").pack_into(buf, pos + LOG_OVERHEAD_BYTES, crc)

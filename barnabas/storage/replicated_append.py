@@ -12,11 +12,16 @@ from barnabas.protocol.batch import (
     BatchHeader,
     CorruptBatch,
     TruncatedBatch,
-    UnsupportedMagic,
     read_header,
 )
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.message_set import LEAST_ENTRY_BYTES, read_message_header, verify_message_crc
+from barnabas.protocol.message_set import (
+    HIGHEST_LEGACY_MAGIC,
+    LEAST_ENTRY_BYTES,
+    MAGIC_AT,
+    read_message_header,
+    verify_message_crc,
+)
 from barnabas.storage.append import Marker, PreparedAppend, read_marker, wrong_crc
 from barnabas.storage.append_checks import AppendRejected, UnexpectedOffset
 from barnabas.storage.append_conversion import extend_runs
@@ -92,10 +97,9 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
 def _read_replicated(records: memoryview, position: int) -> BatchHeader | None:
     """The header of the next entry; None when it is cut."""
     try:
-        try:
-            return read_header(records, position)
-        except UnsupportedMagic:
+        if records[position + MAGIC_AT] <= HIGHEST_LEGACY_MAGIC:
             return read_message_header(records, position)
+        return read_header(records, position)
     except TruncatedBatch:
         return None
     except CorruptBatch as error:

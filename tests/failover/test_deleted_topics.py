@@ -136,7 +136,7 @@ def test_who_waits_for_records_is_told_at_once(broker: BrokerProcess) -> None:
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_session_tells_it_once_and_goes_on_with_the_rest(broker: BrokerProcess) -> None:
+def test_a_session_tells_it_and_goes_on_with_the_rest(broker: BrokerProcess) -> None:
     goes, stays = (filled(broker, name, values=1, value=b"v") for name in ("goes", "stays"))
     sessions: list[int] = []
     with ApiConnection(broker.host, broker.port) as client:

@@ -56,14 +56,17 @@ class Life:
         """Partitions and settings of each topic."""
         topics: dict[str, tuple[int, Mapping[str, str]]] = {
             CODED: (len(CODECS), SMALL),
-            DELETED: (2, SMALL),
-            APPEND_TIME: (2, {**SMALL, "message.timestamp.type": "LogAppendTime"}),
-            MIXED: (len(OLD_CODECS), {**SMALL, "message.format.version": FORMATS[MAGIC_0]}),
-            **{name: (4, {**SMALL, "message.format.version": version}) for name, version in FORMATS.items()},
+            DELETED: (1, SMALL),
+            APPEND_TIME: (1, {**SMALL, "message.timestamp.type": "LogAppendTime"}),
+            MIXED: (2, {**SMALL, "message.format.version": FORMATS[MAGIC_0]}),
+            **{
+                name: (len(OLD_CODECS), {**SMALL, "message.format.version": version})
+                for name, version in FORMATS.items()
+            },
         }
         if self.transactions:
             topics[TRANSACTIONS] = (1, SMALL)
-            topics[UNDECIDED] = (12, SMALL)
+            topics[UNDECIDED] = (4, SMALL)
         if self.cleans:
             topics[CLEANED] = (1, {**SMALL, **COMPACTED})
             topics[CLEANED_OLD] = (1, {**SMALL, **COMPACTED, "message.format.version": FORMATS[MAGIC_1]})

@@ -26,7 +26,7 @@ from tests.support.topics import wait_for_leaders
 _EARLIEST, _LATEST = -2, -1
 _FETCH_VERSION: Final = 11
 _MAX_BYTES: Final = 1 << 20
-_LOOKUP_STEP: Final = 23
+_LOOKUP_STEP: Final = 41
 _PATIENCE_SECONDS: Final = 60.0
 
 Shown = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

@@ -4,8 +4,10 @@ Kafka writes for two lives; its directory is copied as a kill leaves it and as a
 these, shows the same, writes on in topics of its own too, and ends in the same manner; then Kafka opens what it left.
 """
 
+import asyncio
 import dataclasses
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -22,16 +24,19 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.producer_snapshot import decode_snapshot
 from barnabas.storage.producer_state import ProducerEntry
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted
-from tests.compatibility.disk_life import CLEANED, MIXED, UNDECIDED, Life, wait_until
-from tests.compatibility.disk_view import View, differences, view
+from tests.compatibility.disk_life import CLEANED, CODED, KEPT, MAGIC_1, MIXED, UNDECIDED, Life, wait_until
+from tests.compatibility.disk_view import View, differences, read_records, view
+from tests.compatibility.stored_transactions import ABORTS, COMMITS, Written, write_transactions
+from tests.compatibility.stored_transactions import UNDECIDED as OPEN
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka import ONE_BROKER_SETTINGS, Kafka
 from tests.support.kafka_jars import BROKER_JARS, JarsNotAvailable, class_path, java_command
+from tests.support.topics import create_topic
 from tests.support.zookeeper import new_zookeeper
 
-pytestmark = [pytest.mark.java, pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.processes, pytest.mark.timeout(600)]
 
-SESSION = {"zookeeper.session.timeout.ms": "2000"}
+SESSION = {"zookeeper.session.timeout.ms": "4000", "zookeeper.connection.timeout.ms": "20000"}
 WRITES = {
     **ONE_BROKER_SETTINGS,
     **SESSION,
@@ -48,6 +53,8 @@ EPOCHS = 6
 KAFKAS_SECOND_EPOCH = 3
 KAFKAS_TOOL = "kafka.tools.DumpLogSegments"
 ENDS = ("killed", "stopped")
+BY_HAND = "by-hand"
+WHERE_BY_HAND = TopicPartition(BY_HAND, 0)
 
 
 @dataclass(slots=True)
@@ -147,6 +154,7 @@ class OfBarnabas(Left):
     kafka: Left
     of_kafka_when_stopped: Path
     was_killed: bool
+    by_hand: Written | None
 
 
 @pytest.fixture(scope="module", params=ENDS)
@@ -166,12 +174,16 @@ def of_barnabas(
         own.write_first()
         own.write_second()
         shown = view(barnabas.bootstrap, [*partitions, *own.partitions()], epochs=EPOCHS)
+        (by_hand,) = create_topic(barnabas.bootstrap, BY_HAND, settings=KEPT) if end == "stopped" else (None,)
         starts = data / "log-start-offset-checkpoint"
         wait_until(lambda: f"{end}-deleted 0 45" in starts.read_text(), "the start is not in the checkpoint")
         if end == "killed":
             barnabas.kill()
     await_unregistered(left.zookeeper)
-    return OfBarnabas(data, shown, left.zookeeper, opened, left, of_kafka["stopped"].directory, end == "killed")
+    written = asyncio.run(write_transactions(data, by_hand)) if by_hand else None
+    return OfBarnabas(
+        data, shown, left.zookeeper, opened, left, of_kafka["stopped"].directory, end == "killed", written
+    )
 
 
 def alike(kafka: View, barnabas: View, *, rebuilt: bool) -> list[str]:
@@ -199,17 +211,35 @@ def test_kafka_shows_what_barnabas_showed(of_barnabas: OfBarnabas, tmp_path: Pat
     directory = copy(of_barnabas.directory, tmp_path / "data")
     with Kafka(tmp_path / "kafka", RESTS, zookeeper=of_barnabas.zookeeper, log_directory=directory) as kafka:
         shown = view(kafka.bootstrap, list(of_barnabas.shown), epochs=EPOCHS)
+        transactions = view(kafka.bootstrap, [WHERE_BY_HAND], epochs=0) if of_barnabas.by_hand else {}
+        goes_on = Life(kafka.bootstrap, transactions=False)
+        goes_on.write([CODED, MAGIC_1], start=400)
+        coded = [where for where in goes_on.partitions() if where.topic == CODED]
+        after = read_records(kafka.bootstrap, coded, isolation="committed")
         complaints = [line for line in kafka.output.splitlines() if "ERROR" in line or "Found invalid" in line]
     await_unregistered(of_barnabas.zookeeper)
     assert complaints == []
     assert alike(shown, of_barnabas.shown, rebuilt=False) == []
+    for where in coded:
+        before = of_barnabas.shown[where].committed
+        assert after[where][: len(before)] == before
+        assert [record[0] for record in after[where][len(before) :]] == list(range(len(before), len(before) + 100))
+
+    for where, one in transactions.items():
+        written = of_barnabas.by_hand
+        assert written is not None
+        assert [record[0] for record in one.committed] == written.committed
+        assert (one.aborted, one.stable_end_offset) == (written.aborted, written.stable_end_offset)
+        assert one.end_offset == written.end_offset
+        assert newest_producers(directory, where) == newest_producers(of_barnabas.directory, where)
+        assert newest_producers(directory, where)[1].keys() == {COMMITS, ABORTS, OPEN}
 
 
 def test_the_directory_holds_what_it_is_to_show(of_kafka: dict[str, Left]) -> None:
     """What the others compare must be there: formats, gaps of compaction, aborted and undecided transactions."""
     shown = of_kafka["killed"].shown
     by_topic = {topic: [one for where, one in shown.items() if where.topic == topic] for topic, _ in shown}
-    assert [magics(one.stored) for one in by_topic["mixed"]] == [{0, 1, 2}] * 4
+    assert [magics(one.stored) for one in by_topic["mixed"]] == [{0, 1, 2}] * 2
     assert {topic: {frozenset(magics(one.stored)) for one in by_topic[topic]} for topic in ("magic-0", "magic-1")} == {
         "magic-0": {frozenset({0})},
         "magic-1": {frozenset({1})},
@@ -326,3 +356,6 @@ def test_dump_log_prints_what_kafkas_tool_prints(of_barnabas: OfBarnabas, what: 
     # What does not fit together comes by files, whose order is that of a hash table there.
     told = [line for line in theirs.stderr.splitlines() if b"log4j" not in line and b"SLF4J" not in line]
     assert sorted(ours.stderr.splitlines()) == sorted(told)
+    # Of batches that Barnabas wrote alone it finds nothing wrong. (Of a set of old messages an index names the last.)
+    named = [line for line in told if b" in :" in line or b"Non-consecutive" in line]
+    assert [line for line in named if re.search(rb"/killed-(coded|deleted|append-time)", line)] == []

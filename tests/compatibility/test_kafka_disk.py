@@ -1,4 +1,4 @@
-"""The disk format, judged by Kafka 2.7.2: its tools read what we wrote, and each opens what the other one wrote."""
+"""The disk format, judged by Kafka 2.7.2: its tools read what we wrote. Brokers open it in test_interchange.py."""
 
 import random
 import re
@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from barnabas.launcher.zookeeper import LocalZooKeeper
-from barnabas.protocol.ids import TopicPartition
 from tests.compatibility.brokers import RunningBroker
 from tests.compatibility.confluent_client import ConfluentClient
 from tests.compatibility.messages import CODECS, Message
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import run_java
-from tests.support.kafka import ONE_BROKER_SETTINGS, Kafka
+from tests.support.kafka import ONE_BROKER_SETTINGS
 from tests.support.kafka_jars import BROKER_JARS, JarsNotAvailable, class_path
 from tests.support.zookeeper import new_zookeeper
 
@@ -47,9 +45,9 @@ def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
         yield running
 
 
-def messages_for(topic: str, *, start: int = 0, count: int = RECORDS) -> list[Message]:
+def messages_for(topic: str) -> list[Message]:
     """Records of different sizes with keys, headers and rising times, spread over the partitions."""
-    noise = random.Random(start)
+    noise = random.Random(0)
     return [
         Message(
             topic,
@@ -59,7 +57,7 @@ def messages_for(topic: str, *, start: int = 0, count: int = RECORDS) -> list[Me
             (("number", b"%d" % number),) if number % 5 == 0 else (),
             T0_MS + number * 10,
         )
-        for number in range(start, start + count)
+        for number in range(RECORDS)
     ]
 
 
@@ -75,33 +73,6 @@ def write_with_each_codec(broker: RunningBroker) -> dict[str, list[Message]]:
         written[topic] = messages_for(topic)
         write(broker.bootstrap, written[topic], codec=codec)
     return written
-
-
-def assert_all_there(bootstrap: str, written: Mapping[str, list[Message]]) -> None:
-    counts = {
-        TopicPartition(topic, partition): len([one for one in messages if one.partition == partition])
-        for topic, messages in written.items()
-        for partition in range(PARTITIONS)
-    }
-    received = ConfluentClient().consume(bootstrap, counts)
-    for place, records in received.items():
-        assert [one.offset for one in records] == list(range(len(records)))
-        sent = [one for one in written[place.topic] if one.partition == place.partition]
-        assert [one.message for one in records] == sent, f"messages of {place}"
-
-
-def await_unregistered(zookeeper: LocalZooKeeper) -> None:
-    """Return when ZooKeeper has forgotten the broker that was killed."""
-    client = KazooClient(zookeeper.connect_string)
-    client.start()
-    try:
-        deadline = time.monotonic() + 30
-        while client.exists("/brokers/ids/1"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        client.stop()
-        client.close()
 
 
 def flip_bit(path: Path, *, at: int) -> None:
@@ -167,46 +138,3 @@ def test_kafkas_tools_read_our_directory_without_a_complaint(
     flip_bit(index, at=3)
     assert complaints(dump(jars, [log], "--deep-iteration"))
     assert complaints(dump(jars, [index]))
-
-
-@pytest.mark.parametrize("clean", [True, False], ids=["after-a-clean-stop", "after-a-kill"])
-def test_barnabas_goes_on_where_kafka_stopped(
-    tmp_path: Path, jars: str, zookeeper: LocalZooKeeper, clean: bool
-) -> None:
-    with Kafka(tmp_path / "kafka", SETTINGS, zookeeper=zookeeper.connect_string) as kafka:
-        written = write_with_each_codec(RunningBroker(kafka.bootstrap))
-        if not clean:
-            kafka.kill()
-    await_unregistered(zookeeper)
-    settings = {"zookeeper.session.timeout.ms": "2000"}
-    with BrokerProcess(
-        tmp_path / "broker", zookeeper.connect_string, settings, log_directory=kafka.log_directory
-    ) as barnabas:
-        assert_all_there(barnabas.bootstrap, written)
-        for topic, messages in written.items():
-            messages += messages_for(topic, start=RECORDS, count=100)
-            write(barnabas.bootstrap, messages[RECORDS:], codec="none")
-        assert_all_there(barnabas.bootstrap, written)
-    assert_kafkas_tools_read(jars, kafka.log_directory, written)
-
-
-@pytest.mark.parametrize("clean", [True, False], ids=["after-a-clean-stop", "after-a-kill"])
-def test_kafka_goes_on_where_barnabas_stopped(
-    tmp_path: Path, jars: str, zookeeper: LocalZooKeeper, clean: bool
-) -> None:
-    settings = {"zookeeper.session.timeout.ms": "2000"}
-    with BrokerProcess(tmp_path / "broker", zookeeper.connect_string, settings) as barnabas:
-        written = write_with_each_codec(RunningBroker(barnabas.bootstrap))
-        if not clean:
-            barnabas.kill()
-    await_unregistered(zookeeper)
-    with Kafka(
-        tmp_path / "kafka", SETTINGS, zookeeper=zookeeper.connect_string, log_directory=barnabas.log_directory
-    ) as kafka:
-        assert_all_there(kafka.bootstrap, written)
-        for topic, messages in written.items():
-            messages += messages_for(topic, start=RECORDS, count=100)
-            write(kafka.bootstrap, messages[RECORDS:], codec="lz4")
-        assert_all_there(kafka.bootstrap, written)
-        found = [line for line in kafka.output.splitlines() if "ERROR" in line or "Found invalid" in line]
-        assert not found, "\n".join(found)

@@ -146,21 +146,33 @@ def _partitions(
 
 
 async def _load(directory: LogDirectory, offload: Offload, waiting: Iterator[LogLoader], lane: int) -> None:
-    for loader in waiting:
-        steps = loader.steps()
-        scan: SegmentScan | None = None
-        while True:
-            task = await offload.thread(f"load:{directory.path}:{lane}", _advance, steps, scan)
-            if task is None:
-                break
-            scan = await offload.process(run_scan, task)
+    steps: LoadSteps | None = None
+    scan: SegmentScan | None = None
+    while True:
+        asked = await offload.thread(f"load:{directory.path}:{lane}", _advance, waiting, steps, scan)
+        if asked is None:
+            return
+        steps, task = asked
+        scan = await offload.process(run_scan, task)
 
 
-def _advance(steps: LoadSteps, scan: SegmentScan | None) -> ScanTask | None:
-    try:
-        return next(steps) if scan is None else steps.send(scan)
-    except StopIteration:
-        return None
+def _advance(
+    waiting: Iterator[LogLoader], steps: LoadSteps | None, scan: SegmentScan | None
+) -> tuple[LoadSteps, ScanTask] | None:
+    """Go on with a log, then with those that wait, until one asks for a large scan.
+
+    Thousands of small logs are loaded without a way back to the loop between them.
+    """
+    while True:
+        if steps is None:
+            loader = next(waiting, None)
+            if loader is None:
+                return None
+            steps = loader.steps()
+        try:
+            return steps, next(steps) if scan is None else steps.send(scan)
+        except StopIteration:
+            steps = scan = None
 
 
 def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int, *, is_future: bool) -> None:

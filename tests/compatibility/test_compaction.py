@@ -154,3 +154,43 @@ def test_what_is_deleted_goes_with_its_tombstone_after_a_while(broker: BrokerPro
         assert time.monotonic() < deadline, "tombstones are still there"
         time.sleep(0.3)
     assert {key for key in found if key.startswith(b"key")} == {b"key %d" % key for key in range(1, KEYS, 2)}
+
+
+def workers_of(broker: int) -> list[int]:
+    """The processes that this one has started."""
+    children = Path(f"/proc/{broker}/task").glob("*/children")
+    return [int(child) for found in children for child in found.read_text().split()]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_kills_amid_cleanings_lose_nothing_and_leave_no_worker(broker: BrokerProcess) -> None:
+    make_topic(broker, "t")
+    written: Values = {}
+    cleaned = workers = 0
+    for number in range(4):
+        for part in range(3):
+            records = round_of(10 * number + part)
+            produce(broker, "t", records)
+            written |= dict(records)
+        # At a different moment of its work each time.
+        time.sleep(0.13 * number)
+        children = workers_of(broker.pid)
+        workers += len(children)
+        broker.kill()
+        deadline = time.monotonic() + 10
+        while any(map(is_alive, children)):
+            assert time.monotonic() < deadline, "the worker outlives its broker"
+            time.sleep(0.01)
+        cleaned += broker.output_of_this_life.count("cleaned the segments at")
+        broker.start()
+        found = read(broker, "t")
+        assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})
+        assert last_values(found) == written
+    assert cleaned, "nothing was cleaned in any life"
+    assert workers, "no worker was there to be left over"

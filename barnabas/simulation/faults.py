@@ -16,6 +16,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.moments import Moment
 from barnabas.simulation.world import World
+from replication.partition import Partition
 from zk_schema import paths
 
 
@@ -295,6 +296,39 @@ async def expire_session(storm: Storm) -> None:
     storm.world.expire_session(storm.chance.choice(list(storm.world.machines)))
 
 
+async def chase_leaders(storm: Storm) -> None:
+    """A partition's leader loses its session, and the next: each at once, or when its records have reached some or all.
+
+    So epochs come about without records, and with records that only one follower has.
+    """
+    world, chance, invariants = storm.world, storm.chance, storm.world.invariants
+    at = chance.choice(list(invariants.watched))
+
+    def replicas() -> list[tuple[Machine, Partition]]:
+        return [(machine, part) for machine, part in invariants.replicas() if part.topic_partition == at]
+
+    def leader() -> tuple[Machine, Partition] | None:
+        return next((each for each in replicas() if invariants.is_true_leader(*each)), None)
+
+    def have_reached(which: str) -> bool:
+        found = leader()
+        if found is None or which == "nobody":
+            return found is not None
+        partition, leadership = found[1], found[1].leadership
+        ends = [part.log.log_end_offset for _, part in replicas() if part is not partition]
+        if leadership is None or which == "some":
+            return leadership is not None and sum(end > leadership.epoch_start_offset for end in ends) == 1
+        return set(partition.isr) == set(partition.replicas) and set(ends) == {partition.log.log_end_offset}
+
+    for _ in range(chance.randint(2, 6)):
+        which = chance.choice(["nobody", "some", "all"])
+        await world.until(lambda: have_reached(which), timeout_s=5, step_s=0.005)  # noqa: B023 - within the turn
+        found = leader()
+        if found is not None:
+            world.expire_session(found[0].broker_id)
+            await world.until(lambda: leader() not in (found, None), timeout_s=5, step_s=0.005)  # noqa: B023
+
+
 async def break_zookeeper_connection(storm: Storm) -> None:
     """A connection breaks, best when a write is under way: done or not, nobody says."""
     world, chance = storm.world, storm.chance
@@ -408,6 +442,7 @@ KINDS: Final[Mapping[str, Callable[[Storm], Awaitable[None]]]] = {
     "slow links": slow_links,
     "reset": reset,
     "expire": expire_session,
+    "chase": chase_leaders,
     "connection": break_zookeeper_connection,
     "write": break_at_write,
     "zookeeper cut": cut_from_zookeeper,

@@ -53,7 +53,7 @@ class Bias:
 
 
 _RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
-_SPARSE: Final = Bias({"expire": 8, "crash": 1}, 2.0, 0.7, is_slow=True, think_s=1.2)
+_SPARSE: Final = Bias({"chase": 8, "crash": 1}, 2.0, 1.0, is_slow=True, think_s=4.0)
 """Leaders change with few records between two of them, or none."""
 
 

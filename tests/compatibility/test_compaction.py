@@ -21,7 +21,7 @@ SETTINGS = {
     "log.cleaner.dedupe.buffer.size": "2000000",
     "log.retention.check.interval.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "1000",
-    "barnabas.metrics.port": "0",
+    "zookeeper.session.timeout.ms": "3000",
 }
 TOPIC_CONFIG = {
     "cleanup.policy": "compact",

@@ -1,5 +1,6 @@
 """ListOffsets: first and next offsets, times, isolation, epochs, and the old list of segments."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,16 @@ async def test_the_first_record_that_is_not_older(leader: SmallBroker) -> None:
     assert found(one(leader, NOW + 1)) == (1, NOW + 10, 3)
     assert found(one(leader, NOW + 20)) == (2, NOW + 20, 3)
     assert found(one(leader, 0)) == (0, NOW, 3)
+
+
+async def test_a_topic_of_the_first_message_format_has_no_times_to_look_for(leader: SmallBroker) -> None:
+    partition = leader.partitions[TopicPartition("t", 0)]
+    partition.log.config = replace(partition.log.config, message_format=0)
+    assert one(leader, NOW).error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert found(one(leader, LATEST))[0] == 3
+    assert found(one(leader, EARLIEST))[0] == 0
+    partition.log.config = replace(partition.log.config, message_format=1)
+    assert found(one(leader, NOW + 20)) == (2, NOW + 20, 3)
 
 
 async def test_a_record_that_the_asker_may_not_read_is_none(leader: SmallBroker) -> None:

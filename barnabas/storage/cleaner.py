@@ -33,7 +33,17 @@ from barnabas.storage.cleaner_job import (
     measure_sources,
     remove_leftovers,
 )
-from barnabas.storage.cleaner_report import CLEANED, FAILED, GIVEN_UP, REPORT_FILE, RUNNING, CleanerRun, encode_report
+from barnabas.storage.cleaner_report import (
+    CLEANED,
+    FAILED,
+    GIVEN_UP,
+    REPORT_FILE,
+    RUNNING,
+    CleanerRun,
+    CorruptReport,
+    decode_report,
+    encode_report,
+)
 from barnabas.storage.cleaning.clean_job import CleanedSegment, CleanJob, CleanProgress, CleanResult
 from barnabas.storage.cleaning.clean_plan import CleanRange, decide_filthiest, decide_range, is_due
 from barnabas.storage.cleaning.clean_run import clean
@@ -117,6 +127,7 @@ class Cleaner:
 
     async def run(self) -> None:
         """Clean until cancelled."""
+        await self.recall()
         while True:
             self._changed.clear()
             if await self.clean_filthiest():
@@ -124,6 +135,27 @@ class Cleaner:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.backoff_ms / 1000):
                     await self._changed.wait()
+
+    async def recall(self) -> None:
+        """Go on with what the reports say of an earlier life."""
+        for directory in self._directories.directories:
+            path = f"{directory.path}/{REPORT_FILE}"
+            try:
+                report = await self._offload.thread(f"flush:{directory.path}", self._disk.read_bytes, path)
+                runs = decode_report(report)
+            except FileNotFoundError:
+                continue
+            except (OSError, CorruptReport) as error:
+                log.warning("%s: goes unused: %s", path, error)
+                continue
+            for run in runs:
+                if run.topic_partition in directory.logs:
+                    self.runs[run.topic_partition] = (
+                        run.ended(GIVEN_UP, now_ms=run.started_ms, reason="the broker ended")
+                        if run.state == RUNNING
+                        else run
+                    )
+            await self._tell(directory)
 
     async def clean_filthiest(self) -> bool:
         """Clean the log that needs it most; False when none does, or that one has to wait."""

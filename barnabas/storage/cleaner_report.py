@@ -1,8 +1,8 @@
 """What the cleaner has to tell of each log: the run that is under way and the last one that ended.
 
 The broker keeps it in memory, for its metrics, and in a file of each log directory, `barnabas-cleaner.json`, which
-`barnabas logdirs` reads. The file is there for people: nothing is decided by it, and a broker begins it anew. Kafka
-leaves files alone that it does not know.
+`barnabas logdirs` reads. The file is there for people: nothing is decided by it. A broker that starts goes on with it.
+Kafka leaves files alone that it does not know.
 """
 
 import json

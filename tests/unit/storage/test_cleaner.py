@@ -9,7 +9,15 @@ import pytest
 from barnabas.protocol.batch import iterate_headers
 from barnabas.runtime.offload import WorkerLost
 from barnabas.storage.cleaner import Cleaner
-from barnabas.storage.cleaner_report import CLEANED, FAILED, GIVEN_UP, REPORT_FILE, decode_report
+from barnabas.storage.cleaner_report import (
+    CLEANED,
+    FAILED,
+    GIVEN_UP,
+    REPORT_FILE,
+    RUNNING,
+    decode_report,
+    encode_report,
+)
 from barnabas.storage.cleaning.clean_job import CleanResult
 from barnabas.storage.file_names import CLEANER_CHECKPOINT
 from barnabas.storage.log import Log
@@ -425,3 +433,22 @@ def read_all(log: Log) -> memoryview:
         data += piece
         at = [header.next_offset for _, header in iterate_headers(piece)][-1]
     return memoryview(bytearray(data))
+
+
+async def test_the_last_runs_are_told_after_a_restart_too(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    assert await store.clean()
+    run = store.cleaner.runs[TP]
+    await store.reopen()
+    await store.cleaner.recall()
+    assert store.cleaner.runs == {TP: run}
+    gone = replace(run, topic="gone")
+    store.disk.write_durably(f"/data/{REPORT_FILE}", encode_report([replace(run, state=RUNNING, ended_ms=-1), gone]))
+    await store.reopen()
+    await store.cleaner.recall()
+    (told,) = decode_report(store.disk.read_bytes(f"/data/{REPORT_FILE}"))
+    assert (told.state, told.reason, told.progress) == (GIVEN_UP, "the broker ended", 1.0)
+    store.disk.write_durably(f"/data/{REPORT_FILE}", b"x")
+    await store.reopen()
+    await store.cleaner.recall()
+    assert store.cleaner.runs == {}

@@ -173,6 +173,7 @@ async def test_a_stop_waits_for_the_record_that_is_being_written(host: BrokerHos
     broker = await host.start()
     (partition,) = await make_topic(broker)
     partition.directory._slowest_write_us = 1_000_000
+    partition.directory.writes_inline = False
     disk.gate.clear()
     appending = asyncio.get_running_loop().create_task(partition.append(batch(b"a"), acks=1))
     assert await asyncio.to_thread(disk.waits.wait, 10)

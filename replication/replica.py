@@ -20,6 +20,7 @@ from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
+from barnabas.storage.replicated_append import has_more
 from replication.acknowledgements import PartitionRefused
 from replication.leader import fence
 from replication.ports import ReplicationPorts
@@ -136,13 +137,21 @@ class Replica:
         async with self._writing:
             log_ = self.log
             self._require_following(leader_epoch)
-            prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
-            if self.directory.writes_inline:
-                self._write_now(prepared)
-            else:
-                await self._write_in_thread(prepared)
+            while True:
+                prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
+                if self.directory.writes_inline:
+                    self._write_now(prepared)
+                else:
+                    await self._write_in_thread(prepared)
+                taken_bytes = len(prepared.data)
+                self._ports.counts.bytes_in += taken_bytes
+                if taken_bytes == len(records) or not has_more(records, taken_bytes):
+                    break
+                # Thousands of old messages: others have their turn.
+                records = records[taken_bytes:]
+                await asyncio.sleep(0)
+                self._require_following(leader_epoch)
             end = log_.log_end_offset
-        self._ports.counts.bytes_in += len(prepared.data)
         if log_.needs_flush():
             try:
                 await self.directory.flush(log_, end)

@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from barnabas.protocol.batch import (
     CURRENT_MAGIC,
+    LOG_OVERHEAD_BYTES,
     BatchHeader,
     CorruptBatch,
     TruncatedBatch,
@@ -30,14 +31,17 @@ from barnabas.storage.log_config import MAX_INT32
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
+OLD_MESSAGES_AT_ONCE: Final = 500
 _CRC_COVERS_FROM: Final = 21
 
 
 def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> PreparedAppend:
     """Check the batches that the leader gave, and change no byte of them. A batch that is cut at the end is left out.
 
+    Of old messages so few are taken at a time that the event loop need not wait: see `has_more`.
     Raises AppendRejected, or OSError when the log had to be rolled and could not.
     """
+    old_messages = 0
     headers: list[BatchHeader] = []
     markers: list[Marker | None] = []
     position, next_offset, max_timestamp = 0, log.log_end_offset, -1
@@ -66,12 +70,15 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
             markers.append(read_marker(records[position:end], header) if header.is_control else None)
             headers.append(header)
         else:
+            old_messages += 1
             extend_runs(headers, header, log.config.index_interval_bytes)
             markers += [None] * (len(headers) - len(markers))
         if header.max_timestamp > max_timestamp:  # noqa: PLR1730 - a call less for every batch
             max_timestamp = header.max_timestamp
         next_offset = header.next_offset
         position = end
+        if old_messages == OLD_MESSAGES_AT_ONCE:
+            break
     if not headers:
         segment = log.segments.active
         return PreparedAppend(log, segment.log_file, records[:0], segment.size_bytes, next_offset, [], None, -1)
@@ -91,6 +98,16 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
         headers,
         markers,
         -1,
+    )
+
+
+def has_more(records: memoryview, taken_bytes: int) -> bool:
+    """Whether an append that took so much of what the leader gave stopped before an old message, to be gone on with."""
+    return (
+        0 < taken_bytes <= len(records) - LEAST_ENTRY_BYTES
+        and records[taken_bytes + MAGIC_AT] <= HIGHEST_LEGACY_MAGIC
+        and LOG_OVERHEAD_BYTES + int.from_bytes(records[taken_bytes + 8 : taken_bytes + 12], "big")
+        <= len(records) - taken_bytes
     )
 
 

@@ -6,15 +6,18 @@ import pytest
 
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import LeaderEpoch
 from barnabas.protocol.records import Record
 from barnabas.storage.append import AppendRejected
 from barnabas.storage.log_config import LogConfig
-from replication.partition import PartitionRefused
+from replication.partition import Partition, PartitionRefused
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import virtual_time
 from tests.unit.protocol.old_formats import build, read
 from tests.unit.replication.replica_world import ME, OTHER, ReplicaWorld, append_later
 from tests.unit.storage.logs import NOW, batch, read_bytes
+
+EPOCH = LeaderEpoch(4)
 
 
 class ClockThatTicks(ManualClock):
@@ -32,6 +35,12 @@ async def leading(config: LogConfig):
     partition = await world.lead()
     partition.log.config = config
     return world, partition
+
+
+async def following() -> Partition:
+    world = await ReplicaWorld().open()
+    assert await world.assign(EPOCH, leader=OTHER, replicas=(OTHER, ME)) is ErrorCode.NONE
+    return world.partition()
 
 
 def large(count: int = 6_000, magic: int = 1) -> memoryview:
@@ -97,3 +106,29 @@ async def test_who_gives_up_during_a_conversion_leaves_nothing() -> None:
     await asyncio.wait((appending,))
     assert partition.log.log_end_offset == 0
     assert (await append_later(partition, large(3))).info.last_offset == 2
+
+
+@virtual_time
+async def test_a_follower_takes_thousands_of_old_messages_in_turns() -> None:
+    partition = await following()
+    sent = build([Record(at, NOW, None, b"v") for at in range(1800)], magic=1)
+    appending = asyncio.ensure_future(partition.append_as_follower(memoryview(sent[:-1]), leader_epoch=EPOCH))
+    ends = set()
+    while not appending.done():
+        await asyncio.sleep(0)
+        ends.add(partition.log.log_end_offset)
+    assert await appending == 1799
+    assert {500, 1000, 1500} < ends
+    assert read_bytes(partition.log, 0) == sent[: len(sent) // 1800 * 1799]
+
+
+@virtual_time
+async def test_a_follower_that_is_none_any_more_takes_no_more_of_them() -> None:
+    partition = await following()
+    sent = build([Record(at, NOW, None, b"v") for at in range(1800)], magic=0)
+    appending = asyncio.ensure_future(partition.append_as_follower(memoryview(sent), leader_epoch=EPOCH))
+    await asyncio.sleep(0)
+    partition.go_offline()
+    with pytest.raises(PartitionRefused):
+        await appending
+    assert partition.log.log_end_offset == 500

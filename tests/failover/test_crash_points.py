@@ -16,7 +16,7 @@ from tests.failover.world import isolation
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
 
-POINTS = 120
+POINTS = 80
 
 
 def test_every_state_that_a_power_cut_leaves_on_ext4_recovers(tmp_path: Path) -> None:

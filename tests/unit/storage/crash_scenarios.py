@@ -10,6 +10,8 @@ from barnabas.storage.append import AppendOrigin
 from barnabas.storage.file_names import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_anew
+from barnabas.storage.replacement import replace_segments
 from tests.support.clock import ManualClock
 from tests.support.crash_points import CrashPoint, Scenario
 from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
@@ -305,6 +307,24 @@ class Delete(LogScenario):
         super().check_log(promised)
 
 
+class WriteAnew(LogScenario):
+    """A closed segment is written anew, as one that was damaged is, and takes the old one's place."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        self.disk = disk
+
+    async def act(self) -> None:
+        segment = self.log.segments.first
+        assert segment.growing is None
+        spool = self.disk.open(spool_path(self.log.directory, 0), create=True)
+        plan = DamagedSegment(self.log.directory, 0, 3, segment.size_bytes, False, 1)
+        made = write_anew(self.disk, plan, spool, [])
+        offload = self.store.offload
+        assert await replace_segments(self.directory, self.log, made, generation=self.log.generation, offload=offload)
+        await self.background()
+
+
 def append_copy(log: Log, data: bytes) -> None:
     log.append(memoryview(data), leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=NOW)
 
@@ -323,4 +343,5 @@ SCENARIOS = (
     Recover,
     Move,
     Delete,
+    WriteAnew,
 )

@@ -14,8 +14,20 @@ from tests.simulation.mutants.hunting import BIASES, hunt
 
 LONG = int(os.environ.get("BARNABAS_MUTANT_SEEDS", "0"))
 QUICK: dict[int | str, int] = {
-    **{1: 0, 4: 16, 5: 6, 7: 0, 9: 0, 19: 5, 21: 0, 27: 19, 32: 0},
-    **{"leadership": 0, "in-sync set": 0, "election": 16, "last value": 0, "uncommitted": 0},
+    1: 0,
+    4: 16,
+    5: 6,
+    7: 0,
+    9: 0,
+    19: 5,
+    21: 0,
+    27: 19,
+    32: 0,
+    "leadership": 0,
+    "in-sync set": 0,
+    "election": 16,
+    "last value": 0,
+    "uncommitted": 0,
 }
 """From which of its seeds on each is hunted: near the first that shows it, as long as draws stay what they are."""
 QUICK_SEEDS = 40

@@ -36,7 +36,8 @@ from barnabas.storage.segment import Segment
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 64 * 1024
+"""Read at once: small batches cost Python work, which holds up the loop as long as a piece takes."""
 _RECORD_EACH_MS: Final = 30_000
 _IDLE_MS: Final = 1_000
 _LEAST_COST_BYTES: Final = 16 * 1024
@@ -47,7 +48,7 @@ _LEAST_COST_BYTES: Final = 16 * 1024
 class ScrubSettings:
     """`barnabas.scrub.bytes.per.second` (0: off) and `barnabas.scrub.interval.ms`, between the beginnings of passes."""
 
-    bytes_per_second: int = 8 * 1024 * 1024
+    bytes_per_second: int = 4 * 1024 * 1024
     interval_ms: int = 24 * 3600 * 1000
 
 

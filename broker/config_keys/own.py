@@ -46,7 +46,7 @@ OWN_KEYS: Final = (
     ConfigKey(
         "barnabas.scrub.bytes.per.second",
         LONG,
-        8 * 1024 * 1024,
+        4 * 1024 * 1024,
         MEDIUM,
         "Bytes of the logs whose checksums are checked in a second, in the background; 0: none are.",
         at_least(0),

@@ -72,6 +72,11 @@ _SCRATCH_SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
     {"message.timestamp.type": "LogAppendTime", "segment.ms": "3000"},
     {"flush.ms": "1000", "flush.messages": "3"},
     {"min.insync.replicas": "2", "max.message.bytes": "2000"},
+    {"message.format.version": "0.9.0"},
+    {"message.format.version": "0.10.2", "compression.type": "gzip"},
+    {"compression.type": "lz4"},
+    {"compression.type": "uncompressed"},
+    {"cleanup.policy": "compact,delete", "segment.bytes": "500", "min.cleanable.dirty.ratio": "0.01"},
 )
 _SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
     {"segment.bytes": "500"},
@@ -269,6 +274,8 @@ class Errands(ClientProcess):
     async def look_at_settings(self) -> None:
         await self._admin.describe_topic_configs(self._a_partition().topic)
         await self._admin.describe_broker_configs(self._a_broker())
+        if self._scratch:
+            await self._admin.describe_topic_configs(self.chance.choice(self._scratch))
 
     async def look_at_topics(self) -> None:
         await self.cluster.metadata(None)

@@ -39,12 +39,13 @@ class Stranger:
             self.produce_out_of_sequence,
             self.produce_with_odd_acks,
             self.fetch_as_of_old,
+            self.fetch_converted,
             self.fetch_nothing_there,
             self.list_as_of_old,
             self.ask_as_of_old,
         ]
         if scratch is not None and self._chance.random() < 0.5:
-            await self.produce_compressed(scratch)
+            await self._chance.choice([self.produce_compressed, self.fetch_converted])(scratch)
         else:
             await self._chance.choice(kinds)(at)
 
@@ -112,6 +113,17 @@ class Stranger:
         connection = await self._any_broker()
         most = self._chance.randint(4, 11)
         await connection.request(fetch.API, request, timeout_ms=_TIMEOUT_MS, most=most)
+
+    async def fetch_converted(self, at: TopicPartition) -> None:
+        """As clients did that know only the old formats."""
+        partition = FetchPartition(
+            partition=at.partition,
+            fetch_offset=self._chance.choice([0, 1, 7]),
+            partition_max_bytes=self._chance.choice([50, 2_000, 1 << 20]),
+        )
+        request = FetchRequest(replica_id=-1, min_bytes=0, max_wait_ms=0, topics=[FetchTopic(at.topic, [partition])])
+        connection = await self._leader_of(at)
+        await connection.request(fetch.API, request, timeout_ms=_TIMEOUT_MS, most=self._chance.randint(0, 3))
 
     async def fetch_nothing_there(self, at: TopicPartition) -> None:
         topics = [FetchTopic("nobody made this", [FetchPartition(partition=0)])]

@@ -25,7 +25,6 @@ QUICK: dict[int | str, int] = {
     32: 0,
     "leadership": 0,
     "in-sync set": 0,
-    "election": 16,
     "last value": 0,
     "uncommitted": 0,
 }

@@ -26,7 +26,7 @@ help:
 	@echo 'make check         format, lint, types, the test of the source'
 	@echo 'make test          every test; at most 12 minutes on 2 cores'
 	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
-	@echo 'make soak          kills and hostile input                             (MINUTES=10)'
+	@echo 'make soak          kills, faults, damage and hostile input             (MINUTES=10)'
 	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'
 	@echo 'make sim           simulated clusters under faults, one a seed         (RUNS=5 SEED=1 ARGS=--trace)'
 	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
@@ -79,7 +79,7 @@ compose-test: .venv/.stamp-test
 
 soak: .venv/.stamp-local .venv/.stamp-test
 	@rm -rf .reports/soak; mkdir -p .reports/soak; failed=; \
-	BARNABAS_SOAK_MINUTES=$(MINUTES) $(PYTEST) $(ARGS) -o timeout=$$(( $(MINUTES) * 60 + 600 )) --junitxml=.reports/soak/faults.xml tests/failover tests/hostile || failed=1; \
+	BARNABAS_SOAK_MINUTES=$(MINUTES) $(PYTEST) $(ARGS) -o timeout=$$(( $(MINUTES) * 60 + 600 )) --junitxml=.reports/soak/faults.xml -m soak tests/failover tests/hostile || failed=1; \
 	$(TALLY) .reports/soak || failed=1; \
 	test -z "$$failed"
 

@@ -21,7 +21,7 @@ from tests.failover.world.remote import RemoteWorld
 from tests.failover.world.verdict import Verdict
 from tests.failover.world.world import WorldPlan
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(600)]
 
 SHORT = (
     "kill-leader",

@@ -1,6 +1,6 @@
 """The power of a real file system is cut before and after the changes that storage makes; every state recovers.
 
-An ordinary run plays a drawn sample, a soak all of them. `tests/unit/storage/test_crash_points.py` plays all of them,
+An ordinary run plays a drawn sample, a soak of ten minutes all of them. `tests/unit/storage/test_crash_points.py` plays all of them,
 and kills, on a disk in memory that forgets what was not synced.
 """
 
@@ -14,9 +14,10 @@ import pytest
 from tests.failover import stage
 from tests.failover.world import isolation
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(1200)]
 
-POINTS = 80
+POINTS, EACH_MINUTE, ALL_FROM_MINUTES = 80, 80, 10
+"""How many are played; all of them, some 750, in a soak of ten minutes."""
 
 
 def test_every_state_that_a_power_cut_leaves_on_ext4_recovers(tmp_path: Path) -> None:
@@ -24,8 +25,8 @@ def test_every_state_that_a_power_cut_leaves_on_ext4_recovers(tmp_path: Path) ->
         pytest.skip(reason)
     seed = os.environ.get("BARNABAS_SEED", "1")
     program = [sys.executable, "-m", "tests.failover.crash_points", str(tmp_path), "--seed", seed]
-    if not stage.soak_minutes():
-        program += ["--points", str(POINTS)]
+    if (minutes := stage.soak_minutes()) < ALL_FROM_MINUTES:
+        program += ["--points", str(max(POINTS, int(EACH_MINUTE * minutes)))]
     played = subprocess.run(
         isolation.command(program, real_root=True), capture_output=True, text=True, check=False, timeout=1100
     )

@@ -73,6 +73,7 @@ def leave_a_torn_batch(broker: BrokerProcess, partition: TopicPartition, random:
     return len(torn)
 
 
+@pytest.mark.soak
 @pytest.mark.processes
 def test_what_was_acknowledged_outlives_kills(
     make_broker: MakeBroker, tmp_path: Path, seed: int, soak_minutes: float

@@ -15,7 +15,7 @@ from tests.failover.world.drill import LoadPlan
 from tests.failover.world.remote import RemoteWorld
 from tests.failover.world.world import WorldPlan
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(900)]
 
 SECONDS_A_CUT = 15
 SHARE_OF_A_SOAK = 0.1

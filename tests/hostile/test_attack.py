@@ -22,7 +22,7 @@ from tests.support.api_client import ApiConnection
 from tests.support.broker_process import BrokerProcess
 from tests.support.topics import create_topic
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.soak, pytest.mark.processes]
 
 FRAMES = 10_000
 SOAK_FRAMES = 100_000

@@ -1,6 +1,6 @@
 """The power of a real file system is cut before and after the changes that storage makes; every state recovers.
 
-An ordinary run plays a drawn sample, a soak of ten minutes all of them. `tests/unit/storage/test_crash_points.py` plays all of them,
+An ordinary run plays a drawn sample, a soak of ten minutes all. `tests/unit/storage/test_crash_points.py` plays them,
 and kills, on a disk in memory that forgets what was not synced.
 """
 

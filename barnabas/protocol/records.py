@@ -175,6 +175,9 @@ def _walk_inflated(
         consumed, missing, walked, ages = _walk(data, header.record_count, walked, ages, keyless)
         rest = data[consumed:]
         pieces = [rest] if rest else []
+        if rest and walked == header.record_count:
+            # That is wrong already, however much more there is to inflate.
+            break
     return walked, ages, sum(map(len, pieces))
 
 

@@ -56,6 +56,7 @@ from barnabas.storage.append_checks import (
     timestamp_message,
 )
 from barnabas.storage.append_conversion import (
+    LONG_WALK_RECORDS,
     ConvertedSet,
     Placing,
     convert,
@@ -412,6 +413,8 @@ def _check_client_batch(
     if not config.walks_all_records and len(records) > WALKED_BATCH_BYTES:
         _check_codec(header)
         return header.max_timestamp
+    if count > LONG_WALK_RECORDS and config.walks_all_records:
+        raise LongConversion
     keyless: list[int] | None = [] if config.compact else None
     ages = _walk(records, header, config, keyless)
     if ages is None:

@@ -3,8 +3,9 @@
 A set is what a Produce request brings for one partition: one record batch, or one wrapper, or any number of plain
 messages. `convert` checks all of it as Kafka 2.7's `LogValidator` does, gives the records their offsets and writes them
 in the topic's format and codec: in place where only offsets and times change (plain messages of the topic's format, a
-wrapper of format 1 that counts from 0), built anew otherwise. It works in steps and touches no log, so that the one who
-drives it may let others have their turn; meanwhile the log must not be appended to.
+wrapper of format 1 that counts from 0, a batch that is as the topic wants it), built anew otherwise. It works in steps
+and touches no log, so that the one who drives it may let others have their turn; meanwhile the log must not be appended
+to.
 
 What is stricter than 2.7: a message's lengths must fill it, a wrapper must hold whole messages only. Of a wrapper's bad
 records the first is told, without its place: the versions of Produce that carry wrappers have no room for more.
@@ -23,8 +24,12 @@ from barnabas.protocol.batch import (
     CorruptBatch,
     CrcMismatch,
     InvalidBatchSize,
+    InvalidRecord,
     TruncatedBatch,
     UnsupportedCodec,
+    patch_create_time,
+    patch_log_append_time,
+    place,
 )
 from barnabas.protocol.entries import read_entry, verify_entry
 from barnabas.protocol.entry_builder import EntryBuilder
@@ -55,6 +60,8 @@ from barnabas.storage.log_config import LogConfig, TimestampType
 
 LONG_SET_BYTES: Final = 16 * 1024
 """A set that is greater, or compressed, is converted in turns."""
+LONG_WALK_RECORDS: Final = 5_000
+"""A batch of more records is looked at in turns, where all of them are to be looked at: they take 3 ms."""
 _ENTRIES_A_STEP: Final = 500
 
 
@@ -171,6 +178,8 @@ def _convert_entries(records: memoryview, analysis: _Analysis, placing: Placing)
         raise AppendRejected(ErrorCode.INVALID_RECORD, "there are messages of different formats")
     _check_header(first, placing)
     target = source if config.compression is None else config.compression
+    if config.message_format == first.magic == CURRENT_MAGIC and source is target:
+        return (yield from _place_batch(records, first, placing))
     if config.message_format < CURRENT_MAGIC:
         if first.magic == config.message_format and source is target is Codec.NONE:
             return (yield from _place_plain(records, placing))
@@ -197,6 +206,27 @@ def _check_header(header: BatchHeader, placing: Placing) -> None:
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             f"{kind} records cannot be stored in message format {placing.config.message_format}",
         )
+
+
+def _place_batch(records: memoryview, header: BatchHeader, placing: Placing) -> Steps[ConvertedSet]:
+    """Look at all records of a batch that is stored as it was sent, and give it its offset where it stands."""
+    count, newest = 0, NO_TIMESTAMP
+    for some in _checked(stream_records(records, 0, header, placing.config.max_decompressed_bytes), placing):
+        for record in some:
+            if record.offset != count:
+                raise InvalidRecord(f"record {count} has offset delta {record.offset}")
+            newest = max(newest, record.timestamp)
+            count += 1
+        yield
+    header.base_offset, header.leader_epoch = placing.base_offset, placing.leader_epoch
+    place(records, 0, header)
+    append_time = placing.log_append_time_ms
+    if append_time is not None:
+        patch_log_append_time(records, 0, append_time)
+    elif newest != header.max_timestamp:
+        patch_create_time(records, 0, newest)
+    header.max_timestamp = newest if append_time is None else append_time
+    return _converted(records, [header], placing, header.max_timestamp, rebuilt_records=0)
 
 
 def _place_plain(records: memoryview, placing: Placing) -> Steps[ConvertedSet]:

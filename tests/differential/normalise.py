@@ -28,6 +28,7 @@ _ENTRY_HEAD_BYTES = 12
 _LONGEST_SHOWN = 40
 _SHOWN_AT_START, _SHOWN_AT_END = 8, 3
 _MAX_INFLATED_BYTES = 1 << 24
+_OWN_TAGS_FROM = 10_000
 _NAMED_IDS = {"producer_id": "producer", "session_id": "session"}
 _ADDRESSES = {"host", "port", "log_dir"}
 _TEXTS = {"error_message", "documentation", "batch_index_error_message"}
@@ -75,6 +76,11 @@ _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
 }
 
 
+def _is_unsaid(declared: Field, message: Any) -> bool:
+    """Whether the field is one of our own, in a tag that Kafka does not know, and is not on the wire."""
+    return (declared.tag or 0) >= _OWN_TAGS_FROM and not getattr(message, declared.name)
+
+
 class Normaliser:
     """Replaces what differs from server to server; ids keep their names through one scenario."""
 
@@ -89,7 +95,7 @@ class Normaliser:
         return {
             declared.name: self._field(declared, message, version)
             for declared in describe(type(message))
-            if declared.present_in(version)
+            if declared.present_in(version) and not _is_unsaid(declared, message)
         }
 
     def _field(self, declared: Field, owner: Any, version: int) -> Value:

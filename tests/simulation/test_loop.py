@@ -151,13 +151,13 @@ def test_which_process_goes_next_is_drawn_and_within_one_the_order_holds():
         await asyncio.sleep(1)
 
     orders = set()
-    for seed in range(20):
+    for seed in range(8):
         order: list[str] = []
         run(main, seed=seed)
         for name in ("a", "b"):
             assert [each for each in order if each[0] == name] == [f"{name}{number}" for number in range(5)]
         orders.add(tuple(order))
-    assert len(orders) > 10
+    assert len(orders) > 4
 
 
 def test_with_shuffle_the_order_within_a_process_is_drawn_too():
@@ -168,12 +168,12 @@ def test_with_shuffle_the_order_within_a_process_is_drawn_too():
         await asyncio.sleep(1)
 
     orders = set()
-    for seed in range(20):
+    for seed in range(8):
         order: list[int] = []
         run(main, seed=seed, shuffle=0.5)
         assert sorted(order) == list(range(5))
         orders.add(tuple(order))
-    assert len(orders) > 5
+    assert len(orders) > 3
 
 
 def test_the_digest_tells_two_runs_apart():

@@ -167,11 +167,13 @@ async def a_dead_broker_is_proposed(scene: Scene) -> None:
     assert controller not in (None, leader)
     assert controller is not None
     follower = next(each for each in scene.followers() if each != controller)
+    await scene.until(lambda: follower in scene.isr())
     scene.world.kill(follower)
     await scene.until(lambda: follower not in scene.isr())
     scene.world.start(follower)
-    await scene.until(lambda: _is_proposed(scene, leader, follower))
+    # Before it can be proposed, so that the controller hears of it only when all is over.
     scene.world.cut(host(leader), host(controller))
+    await scene.until(lambda: _is_proposed(scene, leader, follower))
     scene.world.kill(follower)
     await scene.sleep(12)
     scene.world.heal(host(leader), host(controller))

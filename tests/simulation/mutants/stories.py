@@ -169,7 +169,7 @@ async def a_dead_broker_is_proposed(scene: Scene) -> None:
     follower = next(each for each in scene.followers() if each != controller)
     await scene.until(lambda: follower in scene.isr())
     scene.world.kill(follower)
-    await scene.until(lambda: follower not in scene.isr())
+    await scene.until(lambda: follower not in scene.isr() and not _is_proposed(scene, leader, follower))
     scene.world.start(follower)
     # Before it can be proposed, so that the controller hears of it only when all is over.
     scene.world.cut(host(leader), host(controller))

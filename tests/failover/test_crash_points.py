@@ -16,7 +16,7 @@ from tests.failover.world import isolation
 
 pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(1200)]
 
-POINTS, EACH_MINUTE, ALL_FROM_MINUTES = 80, 80, 10
+POINTS, EACH_MINUTE, ALL_FROM_MINUTES = 30, 80, 10
 """How many are played; all of them, some 750, in a soak of ten minutes."""
 
 

@@ -26,7 +26,6 @@ QUICK: dict[int | str, int] = {
     "leadership": 0,
     "in-sync set": 0,
     "last value": 0,
-    "uncommitted": 0,
 }
 """From which of its seeds on each is hunted: near the first that shows it, as long as draws stay what they are."""
 QUICK_SEEDS = 40

@@ -48,7 +48,7 @@ from barnabas.storage.scan import (
 from barnabas.storage.segment import GrowingIndexes, Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.snapshots import Snapshots
-from barnabas.storage.txn_index import decode_aborted
+from barnabas.storage.txn_index import AbortedTxn, decode_aborted
 
 log = logging.getLogger(__name__)
 
@@ -305,24 +305,41 @@ class LogLoader:
 
     def _rebuild_indexes(self, segment: Segment) -> None:
         """Build the indexes from the batches. Nothing is cut: what is below the recovery point was synced."""
-        producers = ProducerState(end_offset=segment.base_offset)
-        scan = ScanTask(
-            self._disk,
-            segment.path(LOG_SUFFIX),
-            segment.base_offset,
-            None,
-            self._config.index_interval_bytes,
-            producers,
-        ).run()
+        scan = self._scan_trusted(segment, ProducerState(end_offset=segment.base_offset))
         if scan.problem is not None:
             log.error("%s: kept, though damaged: %s: %s", self._topic_partition, segment.path(LOG_SUFFIX), scan.problem)
-        segment.growing = GrowingIndexes(scan.offset_index, scan.time_index, scan.aborted)
+        segment.growing = GrowingIndexes(scan.offset_index, scan.time_index, self._aborted(segment, scan))
         segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
         segment.sealed = True
         flush = segment.plan_flush(indexes=True)
         flush.sync()
         segment.finish_flush(flush, succeeded=True)
         segment.close_files()
+
+    def _aborted(self, segment: Segment, scan: SegmentScan) -> list[AbortedTxn]:
+        """The aborted transactions of a segment, of which a scan that knew no producers has found the markers.
+
+        It has not found where those began that are older than the segment. So what the index says is kept; where that
+        does not tell of all the markers, the segment is scanned again with the producers as they were before it.
+        """
+        kept: list[AbortedTxn] = []
+        if segment.has_txn_index:
+            try:
+                data = self._disk.read_bytes(segment.path(TXN_INDEX_SUFFIX))
+                kept = decode_aborted(data, base_offset=segment.base_offset)
+            except CorruptIndex as error:
+                log.warning("%s: %s: %s", self._topic_partition, segment.path(TXN_INDEX_SUFFIX), error)
+        said = {(txn.producer_id, txn.last_offset) for txn in kept}
+        if all((txn.producer_id, txn.last_offset) in said for txn in scan.aborted):
+            return kept
+        found = self._scan_trusted(segment, self._producers_at(segment.base_offset)).aborted
+        # Behind a damaged batch nothing is found.
+        last = found[-1].last_offset if found else -1
+        return found + [txn for txn in kept if txn.last_offset > last]
+
+    def _scan_trusted(self, segment: Segment, producers: ProducerState) -> SegmentScan:
+        path, interval = segment.path(LOG_SUFFIX), self._config.index_interval_bytes
+        return ScanTask(self._disk, path, segment.base_offset, None, interval, producers).run()
 
     def _open_active(self, base_offset: int) -> bool:
         """Open the last segment after a clean stop; False when it must be scanned after all."""

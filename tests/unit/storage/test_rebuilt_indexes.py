@@ -1,0 +1,75 @@
+"""Indexes that are built again below the recovery point: aborted transactions stay what they were."""
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas.storage.txn_index import AbortedTxn
+from tests.unit.storage.cleaning_store import CONFIG, CleaningStore
+
+ABORTED = AbortedTxn(7, 0, 2, 3)
+
+
+async def aborted_in_the_second_segment():
+    """A store, killed, whose closed segment at offset 2 begins with the marker of a transaction from offset 0 on."""
+    store = CleaningStore(config=replace(CONFIG, compact=False))
+    await store.open()
+    store.put((b"a", b"bad"), producer=(7, 0, 0), transactional=True)
+    store.put((b"b", b"x"))
+    await store.settle()
+    store.end_transaction(7, commit=False)
+    store.put((b"b", b"x"))
+    await store.settle()
+    store.put((b"c", b"x"))
+    await store.settle()
+    await store.directory.checkpoint_all()
+    assert store.log.aborted_transactions(start=0, upper=9) == [ABORTED]
+    return store
+
+
+def path(suffix, base_offset=2):
+    return f"/data/topic-0/{base_offset:020d}{suffix}"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    "lost", [(".index",), (".timeindex",), (".index", ".txnindex"), (".index", ".timeindex", ".txnindex")]
+)
+async def test_a_transaction_begun_before_the_segment_stays_aborted_from_its_first_record_on(lost, is_clean):
+    store = await aborted_in_the_second_segment()
+    if is_clean:
+        await store.store.directories.close()
+    store.kill()
+    for suffix in lost:
+        assert store.disk.exists(path(suffix))
+        store.disk.remove(path(suffix))
+    await store.open()
+    assert store.log.aborted_transactions(start=0, upper=9) == [ABORTED]
+    assert store.log.segments[1].aborted_transactions() == [ABORTED]
+    assert store.log.aborted_transactions(start=0, upper=1) == [ABORTED]
+
+
+@pytest.mark.parametrize("size_bytes", [0, 20, 33])
+async def test_an_index_of_aborted_transactions_that_is_not_whole_is_made_from_the_log(size_bytes):
+    store = await aborted_in_the_second_segment()
+    store.kill()
+    file = store.disk.open(path(".txnindex"))
+    file.truncate(size_bytes)
+    file.close()
+    store.disk.remove(path(".timeindex"))
+    await store.open()
+    assert store.log.segments[1].aborted_transactions() == [ABORTED]
+
+
+async def test_what_the_index_says_is_kept_where_earlier_segments_tell_no_more():
+    store = await aborted_in_the_second_segment()
+    store.kill()
+    file = store.disk.open(path(".log", 0))
+    file.pwrite(bytes(30), 0)
+    file.close()
+    for name in store.names():
+        if name.endswith(".snapshot"):
+            store.disk.remove(f"/data/topic-0/{name}")
+    store.disk.remove(path(".index"))
+    await store.open()
+    assert store.log.segments[1].aborted_transactions() == [ABORTED]

@@ -103,7 +103,9 @@ class LogMoves:
     def resume(self, replica: Replica) -> None:
         """Go on with the move of a replica, if one has begun."""
         topic_partition = replica.topic_partition
-        if topic_partition not in self._tasks and self._directories.futures.find(topic_partition) is not None:
+        found = self._directories.futures.find(topic_partition)
+        # One that gathers beside the replica's own is no move: it is fetched anew (`replication.log_renewal`).
+        if topic_partition not in self._tasks and found is not None and found[0] is not replica.directory:
             task = self._ports.spawn(self._run(replica), name=f"move {topic_partition}")
             self._tasks[topic_partition] = task
             task.add_done_callback(lambda done: self._forget(topic_partition, done))
@@ -135,7 +137,7 @@ class LogMoves:
                     return
                 self.at_work += 1
                 try:
-                    copy = _Copy(replica, *found, self._ports, self._offload)
+                    copy = LogCopy(replica, *found, self._ports, self._offload)
                     await copy.fill(nearly=True)
                     await replica.exchange_log(copy.finish)
                 finally:
@@ -148,11 +150,18 @@ class LogMoves:
             log.error("%s: cannot be moved to another log directory: %s", topic_partition, error)
 
 
-class _Copy:
-    """One move at work."""
+class LogCopy:
+    """A log that gathers what the replica's has, from the end of what it has already, but not below `floor`."""
 
     def __init__(
-        self, replica: Replica, directory: LogDirectory, future: Log, ports: ReplicationPorts, offload: Offload
+        self,
+        replica: Replica,
+        directory: LogDirectory,
+        future: Log,
+        ports: ReplicationPorts,
+        offload: Offload,
+        *,
+        floor: int = 0,
     ) -> None:
         self._replica = replica
         self._directory = directory
@@ -161,6 +170,7 @@ class _Copy:
         self._clock = ports.clock
         self._quota = ports.quotas.moves
         self._offload = offload
+        self._floor = floor
         self._agreed_after: tuple[Log, int] | None = None
 
     async def fill(self, *, nearly: bool) -> None:
@@ -220,7 +230,7 @@ class _Copy:
         future = self._future
         try:
             read = present.read(
-                max(future.log_end_offset, present.log_start_offset),
+                max(future.log_end_offset, present.log_start_offset, self._floor),
                 max_bytes=_PIECE_BYTES,
                 upper_bound_offset=present.log_end_offset,
                 min_one_batch=True,
@@ -244,14 +254,15 @@ class _Copy:
         if future.log_end_offset < min(first_offset, present.log_start_offset):
             # Retention has passed the copy.
             await self._futures.restart_at(self._directory, future, first_offset)
-        await self._append(memoryview(bytearray(data)))
+        await self.append(memoryview(bytearray(data)))
 
     def _source_failed(self, error: OSError) -> LogOffline:
         if error.errno not in OUT_OF_RESOURCES:
             self._replica.directory.fail(error)
         return LogOffline(f"{self._replica.directory.path}: {error}")
 
-    async def _append(self, records: memoryview) -> None:
+    async def append(self, records: memoryview) -> None:
+        """Append to the log that gathers. Raises LogOffline and AppendRejected."""
         future, directory = self._future, self._directory
         try:
             prepared = future.prepare_append(

@@ -8,8 +8,27 @@ were acknowledged by two would be held by one until all behind the damage is cop
 
 Only offsets below the high watermark are mended: there all replicas agree, whatever became of later records. What
 comes from the leader counts if its checksums are right, it lies within the damage and ends where the next good batch
-begins. A compacted leader may have less, and other batches; then the segment is written anew
-(`storage.mended_segment`). What the leader has given up is given up here too.
+begins. Where they are not as many bytes as the damage has, the segment is written anew (`storage.mended_segment`).
+What the leader has given up is given up here too.
+
+Not so where a log is compacted. Each replica is cleaned when its own broker gets to it, and a part of one does not go
+with the rest of another. Say a key had a value and, later, a tombstone. Where the leader has been cleaned further it
+has neither; this replica still has the value, so with what the leader has where the tombstone was damaged, the value
+would be back for good. Where the leader has been cleaned less it still has the value, and this replica neither: filled
+in where something near the value was damaged, it would be back too. So:
+
+- as many bytes as the damage has, up to the same next batch, are the same batches, and are put in place. (Two cleaned
+  differently have different batches there. Were they as long by chance, the one that has been cleaned further has taken
+  away all that is superseded below, so what it has goes with either);
+- else all that is committed comes from the leader, from where its log begins (`replication.log_renewal`). Above the
+  high watermark nothing was ever cleaned, here or there, so the rest of this log goes with it. The new log gathers
+  beside the present one and takes its place at once: putting one segment after the other in place would in one of the
+  two cases above, whatever the order, show the value meanwhile, and to a crash for longer. And the present log, which
+  has promised what it holds, stays whole until then, so the replica need not leave the in-sync set.
+
+A leader that is cleaned while its log is copied may take a tombstone away before it is copied, but after its value was.
+That is so for whoever reads a compacted log from its start, a new replica as a consumer, and is what
+delete.retention.ms is for.
 
 A leader asks nobody: another replica may lack what it has. It resigns, where another member of the in-sync set can
 lead, and mends as a follower; else it leads on, serves the rest, and says so.

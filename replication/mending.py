@@ -30,21 +30,17 @@ from barnabas.storage.scrubber import Scrubber
 from barnabas.storage.segment import Segment
 from replication.acknowledgements import PartitionRefused
 from replication.leader_questions import EARLIEST, DebugFetch, ask_offsets, fetch_records
+from replication.log_renewal import DEBUGGING_CONSUMER, CannotMend, LogRenewal
 from replication.mend_plan import EndMismatch, OnDamage, UnfitBatches, decide_on_damage, take_batches
 from replication.partition import Partition
 from replication.replicas import Replicas
 
 log = logging.getLogger(__name__)
 
-_DEBUGGING_CONSUMER: Final = BrokerId(-2)
 _PIECE_BYTES: Final = 1024 * 1024
 _LOOK_EACH_MS: Final = 1_000
 _LEAST_DELAY_MS: Final = 1_000
 _MOST_DELAY_MS: Final = 60_000
-
-
-class CannotMend(Exception):
-    """Not now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,11 @@ class Mender:
         trial.failures += 1
 
     async def _try(self, partition: Partition) -> None:
-        at, member = partition.topic_partition, partition.log
+        at, directory = partition.topic_partition, partition.directory
+        if directory.cleaning is partition.log:
+            # It ends soon: where it comes to the damage, if not before.
+            return
+        directory.mending = partition.log
         try:
             mended = await self._mend_log(partition)
         except (CannotMend, UnfitBatches, CorruptSegment, ClientError, PartitionRefused, LogOffline) as error:
@@ -148,10 +148,12 @@ class Mender:
             self._put_off(at)
             return
         except OSError as error:
-            partition.directory.fail(error)
+            directory.fail(error)
             return
+        finally:
+            directory.mending = None
         if mended:
-            await self._scrubber.note_mended(member, mended)
+            await self._scrubber.note_mended(partition.log, mended)
             # A fetcher that could not read the log has stopped.
             self._replicas.follow_again(partition)
 
@@ -167,12 +169,22 @@ class Mender:
             before = len(partition.log.damage)
             bases = dict.fromkeys(damaged.segment_base_offset for damaged in partition.log.damage)
             for base_offset in bases:
-                await self._mend_segment(partition, connection, base_offset)
+                if not await self._mend_segment(partition, connection, base_offset):
+                    await self._renew(partition, connection)
+                    break
             return before - len(partition.log.damage)
         finally:
             connection.close("mended")
 
-    async def _mend_segment(self, partition: Partition, connection: Connection, base_offset: int) -> None:
+    async def _renew(self, partition: Partition, connection: Connection) -> None:
+        at, damage = partition.topic_partition, "; ".join(map(str, partition.log.damage))
+        log.warning("%s: the leader has other batches where this is damaged: its log is fetched anew: %s", at, damage)
+        ports = self._ports
+        await LogRenewal(partition, connection, self._replicas.ports, ports.offload, ports.timeout_ms).run()
+        log.info("%s: mended: it has a new log", at)
+
+    async def _mend_segment(self, partition: Partition, connection: Connection, base_offset: int) -> bool:
+        """Mend what can be in one segment; False where only a new log can."""
         ports, member = self._ports, partition.log
         segment = _segment(member, base_offset)
         lane, path = f"scrub:{partition.directory.path}", spool_path(member.directory, base_offset)
@@ -185,11 +197,18 @@ class Mender:
                 gathering.generation = member.generation
             others = [each for each in fills if not each.fits]
             rest = [each for each in member.damage if each.segment_base_offset == base_offset]
+            if others and _is_compacted(partition):
+                return False
             if others and len(others) == len(rest):
                 await self._write_anew(partition, segment, spool, others)
+        except EndMismatch as error:
+            if _is_compacted(partition):
+                return False
+            raise CannotMend(str(error)) from None
         finally:
             spool.close()
             await ports.offload.thread(lane, ports.disk.remove, path)
+        return True
 
     async def _write_over(
         self, partition: Partition, segment: Segment, spool: File, fill: Fill, generation: int
@@ -220,7 +239,7 @@ class Mender:
 
             await partition.change_files(close_segment, leader_epoch=partition.leader_epoch)
             await directory.flush(member, member.log_end_offset)
-        if directory.cleaning is member or segment.growing is not None:
+        if segment.growing is not None:
             raise CannotMend("the segment is being worked on")
         generation = member.generation
         place = member.segments.place_of(segment.base_offset)
@@ -268,7 +287,7 @@ class _Gathering:
             except EndMismatch as error:
                 log.warning("%s: %s; the rest of the segment is fetched again", member.topic_partition, error)
                 self._extend(damaged)
-                raise CannotMend(str(error)) from None
+                raise
             if damaged.end_offset > member.log_start_offset:
                 fills.append(fill)
             else:
@@ -326,7 +345,7 @@ class _Gathering:
             self._partition.topic_partition,
             offset,
             leader_epoch=self._epoch,
-            replica_id=_DEBUGGING_CONSUMER,
+            replica_id=DEBUGGING_CONSUMER,
             # A batch more, to see what follows.
             max_bytes=min(_PIECE_BYTES, damaged.size_bytes) + 64 * 1024,
             timeout_ms=self._ports.timeout_ms,
@@ -339,7 +358,7 @@ class _Gathering:
             self._connection,
             {partition.topic_partition: self._epoch},
             timestamp=EARLIEST,
-            replica_id=_DEBUGGING_CONSUMER,
+            replica_id=DEBUGGING_CONSUMER,
             timeout_ms=self._ports.timeout_ms,
         )
         start = next((answer.offset for _, answer in answers if answer.error is ErrorCode.NONE), -1)
@@ -350,6 +369,11 @@ class _Gathering:
         )
         self.generation = partition.log.generation
         return start
+
+
+def _is_compacted(partition: Partition) -> bool:
+    """Whether records may have been taken from among the others, here or at the leader."""
+    return partition.log.config.compact or partition.topic_partition in partition.directory.first_dirty
 
 
 def _segment(member: Log, base_offset: int) -> Segment:

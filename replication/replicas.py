@@ -70,7 +70,7 @@ class Replicas:
     """Partition by topic and number."""
 
     def __init__(self, ports: ReplicationPorts, fetchers: Fetching, moves: LogMoves) -> None:
-        self._ports = ports
+        self.ports = ports
         self._moves = moves
         self.counts = ports.counts
         self.quotas = ports.quotas
@@ -183,7 +183,7 @@ class Replicas:
         log_ = self.log_directories.create_log(topic_partition, assignment.settings.log, is_new=assignment.is_new)
         directory = self.log_directories.directory_of(topic_partition)
         assert directory is not None, f"{topic_partition}: its log is in no directory"
-        partition = Partition(topic_partition, log_, directory, self._ports)
+        partition = Partition(topic_partition, log_, directory, self.ports)
         self._partitions[topic_partition] = partition
         return partition
 
@@ -212,7 +212,7 @@ class Replicas:
     async def check_lags(self) -> None:
         """Have followers that lag left out of in-sync sets, for ever: one timer for all partitions that lead."""
         while True:
-            await asyncio.sleep(self._ports.replica_lag_time_max_ms / 2000)
+            await asyncio.sleep(self.ports.replica_lag_time_max_ms / 2000)
             for number, partition in enumerate(self.partitions(), 1):
                 partition.check_lag()
                 if number % _AT_ONCE == 0:

@@ -10,6 +10,10 @@ thrown away and the worker stopped. What is in place by then stays: it is as goo
 fails for any other reason marks its log uncleanable until the broker starts again; where it failed in reading or
 writing, the directory is lost as with any other failure.
 
+Damage is the scrubber's to find and the mender's to mend: a log with any is left alone, as is one that is being mended.
+A cleaning that comes upon it ends, has the scrubber look, and the log waits until it has changed, which a mended one
+has. The scrubber may see nothing wrong, or be off: so it is also tried again after a while.
+
 Owned by the event loop, one task.
 """
 
@@ -44,7 +48,13 @@ from barnabas.storage.cleaner_report import (
     decode_report,
     encode_report,
 )
-from barnabas.storage.cleaning.clean_job import CleanedSegment, CleanJob, CleanProgress, CleanResult
+from barnabas.storage.cleaning.clean_job import (
+    CleanedSegment,
+    CleanJob,
+    CleanProgress,
+    CleanResult,
+    CorruptSource,
+)
 from barnabas.storage.cleaning.clean_plan import CleanRange, decide_filthiest, decide_range, is_due
 from barnabas.storage.cleaning.clean_run import clean
 from barnabas.storage.directories import LogDirectories
@@ -61,6 +71,7 @@ log = logging.getLogger(__name__)
 _LOGS_AT_ONCE: Final = 100
 _REPORT_INTERVAL_MS: Final = 5_000
 _CLEANING: Final = "cleaning"
+_SUSPECT_FOR_MS: Final = 10 * 60 * 1000
 
 
 class LogChanged(Exception):
@@ -69,6 +80,10 @@ class LogChanged(Exception):
 
 class CleaningFailed(Exception):
     """The log cannot be cleaned, and it would be no different the next time."""
+
+
+class SourceDamaged(Exception):
+    """The log holds what cannot be read."""
 
 
 @dataclass(slots=True)
@@ -93,6 +108,15 @@ class _Candidate:
     range: CleanRange
 
 
+@dataclass(slots=True, frozen=True)
+class _Suspicion:
+    """A log was found to be damaged when it had this generation; it is tried again then at the latest."""
+
+    reason: str
+    generation: int
+    until_ms: int
+
+
 class Cleaner:
     """See the module."""
 
@@ -114,6 +138,7 @@ class Cleaner:
         self._settings = settings
         self._changed = asyncio.Event()
         self._uncleanable: dict[Log, str] = {}
+        self._suspicions: dict[Log, _Suspicion] = {}
         self._told_ms = clock.monotonic_ms()
         self.runs: dict[TopicPartition, CleanerRun] = {}
         """The run under way or the last one, of each log that had any since the start."""
@@ -161,16 +186,19 @@ class Cleaner:
         """Clean the log that needs it most; False when none does, or that one has to wait."""
         due = await self._due()
         chosen = decide_filthiest((candidate, candidate.range) for candidate in due)
-        if chosen is None or chosen.member.offline:
+        # Much may have been found while the others were looked at.
+        if chosen is None or chosen.member.offline or self._has_to_wait(chosen.directory, chosen.member):
             return False
         return await self._clean(chosen)
 
     def uncleanable(self) -> Iterator[tuple[LogDirectory, Log, str]]:
-        """The logs that are not cleaned any more, where they lie, and why."""
+        """The logs that are not cleaned any more, or only once they are mended, where they lie, and why."""
         for directory in self._directories.directories:
             for member in directory.logs.values():
                 if member in self._uncleanable:
                     yield directory, member, self._uncleanable[member]
+                elif member in self._suspicions:
+                    yield directory, member, self._suspicions[member].reason
 
     # Choosing
 
@@ -186,13 +214,16 @@ class Cleaner:
         self._uncleanable = {
             member: why for member, why in self._uncleanable.items() if here.get(member.topic_partition) is member
         }
+        self._suspicions = {
+            member: found for member, found in self._suspicions.items() if here.get(member.topic_partition) is member
+        }
         self.runs = {topic_partition: run for topic_partition, run in self.runs.items() if topic_partition in here}
         due: list[_Candidate] = []
         max_ratio, max_delay_ms = 0.0, 0
         for number, (directory, member) in enumerate(members):
             if number % _LOGS_AT_ONCE == _LOGS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            if not member.config.compact or member.offline or member in self._uncleanable:
+            if not member.config.compact or member.offline or self._has_to_wait(directory, member):
                 continue
             found = self._range_of(directory, member)
             if found is None or not found.cleanable_bytes:
@@ -205,12 +236,21 @@ class Cleaner:
         self.figures.last_looked_ms = self._clock.wall_ms()
         return due
 
+    def _has_to_wait(self, directory: LogDirectory, member: Log) -> bool:
+        if member in self._uncleanable or member.damage or directory.mending is member:
+            return True
+        found = self._suspicions.get(member)
+        if found is not None and found.generation == member.generation:
+            return self._clock.monotonic_ms() < found.until_ms
+        self._suspicions.pop(member, None)
+        return False
+
     def _range_of(self, directory: LogDirectory, member: Log) -> CleanRange | None:
         """The part of the log that is dirty. A log that cannot be read is marked."""
         try:
             facts = describe_log(member, checkpoint=directory.first_dirty.get(member.topic_partition))
         except CorruptSegment as error:
-            self._mark(member, str(error))
+            self._suspect(directory, member, str(error))
             return None
         except OSError as error:
             _fail(directory, error)
@@ -255,6 +295,9 @@ class Cleaner:
             state, reason = FAILED, str(error)
             log.warning("%s: cannot be cleaned now: %s", member.topic_partition, error)
             _fail(directory, error)
+        except SourceDamaged as error:
+            state, reason = FAILED, str(error)
+            self._suspect(directory, member, reason)
         except (CleaningFailed, CorruptIndex) as error:
             state, reason = FAILED, str(error)
             self._mark(member, reason)
@@ -322,6 +365,9 @@ class Cleaner:
             return worker.result()
         except (OSError, LogChanged, asyncio.CancelledError):
             raise
+        except (CorruptSource, CorruptSegment) as error:
+            _require_unchanged(member, generation)
+            raise SourceDamaged(str(error)) from error
         except Exception as error:
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error
         finally:
@@ -343,6 +389,12 @@ class Cleaner:
     def _mark(self, member: Log, reason: str) -> None:
         self._uncleanable[member] = reason
         log.error("%s: is not cleaned any more until the broker starts again: %s", member.topic_partition, reason)
+
+    def _suspect(self, directory: LogDirectory, member: Log, reason: str) -> None:
+        until_ms = self._clock.monotonic_ms() + _SUSPECT_FOR_MS
+        self._suspicions[member] = _Suspicion(reason, member.generation, until_ms)
+        directory.suspect(member)
+        log.error("%s: is not cleaned until it is mended: %s", member.topic_partition, reason)
 
     def _note_progress(self, topic_partition: TopicPartition, progress: CleanProgress) -> bool:
         """Whether it is time to tell of it."""

@@ -72,7 +72,8 @@ class LogDirectory:
         self.first_dirty: dict[TopicPartition, int] = {}
         """Up to where the cleaner has seen a log."""
         self.cleaning: Log | None = None
-        """The log that the cleaner is at; retention leaves it alone meanwhile."""
+        self.mending: Log | None = None
+        """The logs that the cleaner and the mender are at, never the same; retention leaves the cleaner's alone."""
         self.replacing: dict[Log, asyncio.Event] = {}
         """Logs between the steps of a replacement (replacement.py): nothing is cut until they are done."""
         self._disk = disk
@@ -94,8 +95,8 @@ class LogDirectory:
         return self.failure is not None
 
     def members(self) -> list[tuple[TopicPartition, Log]]:
-        """All logs here, those that gather too."""
-        return [*self.logs.items(), *self.futures.items()]
+        """All logs here, those that gather first: where both are here, the last one counts."""
+        return [*self.futures.items(), *self.logs.items()]
 
     def fail(self, error: OSError) -> None:
         """Take the directory offline for good."""

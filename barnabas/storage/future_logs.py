@@ -58,8 +58,10 @@ class FutureLogs:
         return None
 
     def create(self, topic_partition: TopicPartition, directory: LogDirectory, config: LogConfig) -> Log:
-        """Begin to gather a log in `directory`, empty and at offset 0. Raises LogOffline."""
-        assert topic_partition not in directory.logs
+        """Begin to gather a log in `directory`, empty and at offset 0. Raises LogOffline.
+
+        It may be the directory of the present log, which the new one is to replace; a start gives that up.
+        """
         assert self.find(topic_partition) is None
         name = future_directory(topic_partition, self._unique())
         assert name is not None, f"{topic_partition}: a name too long to be moved"
@@ -71,6 +73,9 @@ class FutureLogs:
             directory.fail(error)
             raise LogOffline(str(topic_partition)) from error
         directory.futures[topic_partition] = made
+        if topic_partition in directory.logs:
+            log.info("%s: gathers anew in %s", topic_partition, directory.path)
+            return made
         # What is copied from now on is clean as far as the present log is: later cleanings count for that one alone.
         directory.first_dirty.pop(topic_partition, None)
         for each in self._directories:

@@ -64,7 +64,7 @@ class ScrubCount:
 
 @dataclass(slots=True)
 class _Course:
-    """Where the scrubber is in one directory. `place` is in the segment at `segment_base_offset` of `current`.
+    """Where the scrubber is in one directory. `place` is in `segment` of `current`.
 
     `is_extra` says that it is looked at out of turn.
     """
@@ -72,7 +72,7 @@ class _Course:
     record: ScrubRecord
     current: TopicPartition | None = None
     is_extra: bool = False
-    segment_base_offset: int = -1
+    segment: Segment | None = None
     place: Place | None = None
     written: bytes = b""
     written_ms: int = 0
@@ -226,7 +226,7 @@ class Scrubber:
     def _choose(self, directory: LogDirectory, course: _Course) -> bool:
         """Begin with a suspect, or go on with the pass, or begin one if it is time. Whether there is anything to do."""
         record, now_ms = course.record, self._clock.wall_ms()
-        course.place, course.segment_base_offset = None, -1
+        course.place, course.segment = None, None
         course.is_extra = bool(course.suspects)
         if course.is_extra:
             course.current = next(iter(course.suspects))
@@ -258,13 +258,14 @@ class Scrubber:
         """Where to go on in the log; None at its end."""
         place = course.place
         segments = member.segments
-        if place is None:
+        if place is None or course.segment is None:
             start = max(0 if course.is_extra else course.record.next_offset, member.log_start_offset)
             number = max(0, segments.place_of(start))
             place = self._place_in(segments[number], start)
         else:
-            number = max(0, segments.place_of(course.segment_base_offset))
-            if segments[number].base_offset != course.segment_base_offset:
+            number = max(0, segments.place_of(course.segment.base_offset))
+            # One that was cleaned meanwhile has other batches, and begins where the old one did.
+            if segments[number] is not course.segment:
                 place = Place(0, segments[number].base_offset)
         while place.position >= segments[number].size_bytes:
             number += 1
@@ -272,7 +273,7 @@ class Scrubber:
                 return None
             place = Place(0, segments[number].base_offset)
         segment = segments[number]
-        course.segment_base_offset, course.place = segment.base_offset, place
+        course.segment, course.place = segment, place
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else member.log_end_offset
         epochs = member.leader_epochs.entries
         return segment, _extent(member, segment, next_base, epochs), place

@@ -85,14 +85,14 @@ class ModelledLog:
         self.entries.append(entry)
         self.under_way = None
 
-    async def settle(self, *, committed: int | None = None) -> None:
+    async def settle(self, *, committed: int | None = None, rolls: bool = True) -> None:
         """Flush everything; the high watermark is the log's end, or this offset, and only what is above it is cut."""
         self.committed = self.end if committed is None else committed
-        await self.store.settle(committed=committed)
+        await self.store.settle(committed=committed, rolls=rolls)
         self.durable_to = self.end
 
-    async def clean(self) -> None:
-        await self.settle()
+    async def clean(self, *, rolls: bool = True) -> None:
+        await self.settle(rolls=rolls)
         await self.store.cleaner.clean_filthiest()
         await self.store.directory.carry_out_removals()
 

@@ -126,11 +126,12 @@ class CleaningStore:
         for key in keys:
             self.put((b"key %d" % key, b"%d " % self.log.log_end_offset + value))
 
-    async def settle(self, *, committed: int | None = None) -> None:
+    async def settle(self, *, committed: int | None = None, rolls: bool = True) -> None:
         """Everything written is committed, or all below an offset; all is flushed, and its segments are closed."""
         log = self.log
         log.set_high_watermark(log.log_end_offset if committed is None else committed)
-        log.roll()
+        if rolls:
+            log.roll()
         await self.directory.carry_out_flushes()
         await self.directory.flush(log, log.log_end_offset)
 

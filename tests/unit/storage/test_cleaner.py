@@ -11,7 +11,6 @@ from barnabas.runtime.offload import WorkerLost
 from barnabas.storage.cleaner import Cleaner
 from barnabas.storage.cleaner_report import (
     CLEANED,
-    FAILED,
     GIVEN_UP,
     REPORT_FILE,
     RUNNING,
@@ -231,22 +230,20 @@ async def test_a_deleted_log_takes_its_cleaning_along(store: CleaningStore) -> N
     assert store.disk.read_bytes(f"/data/{CLEANER_CHECKPOINT}") == b"0\n0\n"
 
 
-async def test_a_log_that_cannot_be_read_is_cleaned_no_more_until_a_restart(store: CleaningStore) -> None:
-    store.put_all([1, 2, 3] * 20)
+async def test_an_abort_whose_marker_is_in_the_active_segment_counts(store: CleaningStore) -> None:
+    store.put((b"a", b"good"))
+    store.put_all(range(6))
+    store.put((b"a", b"bad"), producer=(7, 0, 0), transactional=True)
+    store.put_all(range(10, 16))
     await store.settle()
-    path = store.log.segments[1].path(".log")
-    good = store.disk.read_bytes(path)
-    file = store.disk.open(path)
-    file.pwrite(b"\xff" * 10, 70)
-    assert not await store.clean()
-    assert [(member, "CRC" in why or "checksum" in why) for _, member, why in store.cleaner.uncleanable()] == [
-        (store.log, True)
-    ]
-    assert store.cleaner.runs[TP].state == FAILED
-    file.pwrite(good, 0)
-    assert not await store.clean()
-    await store.reopen()
-    assert await store.clean()
+    store.end_transaction(7, commit=False)
+    store.put((b"z", b"zz"))
+    store.log.set_high_watermark(store.log.log_end_offset)
+    assert store.log.segments.active.size_bytes
+    assert await store.cleaner.clean_filthiest()
+    records = store.records()
+    assert (0, b"a", b"good") in records
+    assert not any(value == b"bad" for _, _, value in records)
 
 
 async def test_a_failing_disk_takes_the_directory_offline(store: CleaningStore) -> None:

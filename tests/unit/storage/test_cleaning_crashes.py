@@ -94,7 +94,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("put"), KEYS, st.just(-1)),
     st.tuples(st.just("end"), st.sampled_from([7, 8]), st.booleans()),
     st.tuples(st.just("roll")),
-    st.tuples(st.just("clean")),
+    st.tuples(st.just("clean"), st.booleans()),
     st.tuples(st.just("put"), KEYS, st.just(-1)),
     st.tuples(st.just("crash while cleaning"), CRASH),
     st.tuples(st.just("crash while cleaning"), CRASH),
@@ -117,8 +117,8 @@ async def _do(model: ModelledLog, action: tuple) -> None:
                 model.end_transaction(producer, commit=commit)
         case ("roll",):
             model.log.roll()
-        case ("clean",):
-            await model.clean()
+        case ("clean", rolls):
+            await model.clean(rolls=rolls)
         case ("crash", crash):
             model.crash_at(*crash)
         case ("crash while cleaning", crash):

@@ -1,0 +1,133 @@
+"""Fetches the log of a follower anew from its leader, beside the present one, whose place it then takes.
+
+For a compacted log in which damage cannot be mended in place (`replication.mend_plan` says why). What is committed
+comes from the leader, fetched as `replication.mending` does; what follows comes from the present log, as when a log
+moves to another directory, and as then nothing is written while the last of it is copied and the new log takes the
+place. Until then the present log is what it was, to readers and to leader and controller; a start before that forgets
+what has gathered. It takes as much room again.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.client.connection import Connection
+from barnabas.client.errors import KafkaError
+from barnabas.protocol.batch import CorruptBatch, TruncatedBatch
+from barnabas.protocol.entries import iterate_entries
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId
+from barnabas.runtime.offload import Offload
+from barnabas.storage.append import AppendRejected
+from barnabas.storage.directory import LogDirectory
+from barnabas.storage.file_names import future_directory
+from barnabas.storage.index import CorruptIndex
+from barnabas.storage.log import Log
+from replication.leader_questions import EARLIEST, LATEST, ask_offsets, fetch_records
+from replication.log_moves import LogCopy
+from replication.partition import Partition
+from replication.ports import ReplicationPorts
+
+CONSUMER: Final = BrokerId(-1)
+DEBUGGING_CONSUMER: Final = BrokerId(-2)
+_PIECE_BYTES: Final = 1024 * 1024
+_ANY_UNIQUE: Final = "0" * 32
+
+
+class CannotMend(Exception):
+    """Not now; the text says why."""
+
+
+@dataclass(slots=True)
+class LogRenewal:
+    """See the module."""
+
+    partition: Partition
+    connection: Connection
+    ports: ReplicationPorts
+    offload: Offload
+    timeout_ms: int
+
+    async def run(self) -> None:
+        """Let the partition have a new log. Raises CannotMend, LogOffline, PartitionRefused and ClientError."""
+        partition, present = self.partition, self.partition.log
+        futures = self.ports.log_directories.futures
+        epoch, target = partition.leader_epoch, present.high_watermark
+        if any(damaged.end_offset > target for damaged in present.damage):
+            raise CannotMend(f"not all of the damage is committed, offset {target} is")
+        if futures.find(partition.topic_partition) is not None:
+            raise CannotMend("the log is on its way to another directory")
+        if future_directory(partition.topic_partition, _ANY_UNIQUE) is None:
+            raise CannotMend("the topic's name is too long for a log beside the present one")
+        start = await self._ask(EARLIEST, replica_id=DEBUGGING_CONSUMER)
+        # The new log begins no earlier than the leader's: neither may the present one, nor what is copied from it.
+        partition.apply_leader_progress(leader_epoch=epoch, high_watermark=target, log_start_offset=start)
+        directory = partition.directory
+        future = futures.create(partition.topic_partition, directory, present.config)
+        try:
+            await futures.restart_at(directory, future, start)
+            copy = LogCopy(partition, directory, future, self.ports, self.offload, floor=target)
+            await self._fetch_all(copy, future, target)
+            await copy.fill(nearly=True)
+
+            async def finish() -> tuple[Log, LogDirectory]:
+                if partition.leader_epoch != epoch or partition.is_leader or partition.log is not present:
+                    raise CannotMend("the replica follows another leader now")
+                return await copy.finish()
+
+            await partition.exchange_log(finish)
+        except (AppendRejected, CorruptBatch, CorruptIndex) as error:
+            raise CannotMend(f"what was fetched cannot be appended: {error}") from error
+        finally:
+            if futures.find(partition.topic_partition) == (directory, future):
+                futures.discard(partition.topic_partition)
+
+    async def _fetch_all(self, copy: LogCopy, future: Log, target: int) -> None:
+        """All that the leader has below `target`."""
+        while future.log_end_offset < target:
+            before = future.log_end_offset
+            position = future.log_start_offset, before
+            answer = await fetch_records(
+                self.connection,
+                self.partition.topic_partition,
+                before,
+                leader_epoch=self.partition.leader_epoch,
+                replica_id=DEBUGGING_CONSUMER,
+                max_bytes=_PIECE_BYTES,
+                timeout_ms=self.timeout_ms,
+            )
+            if answer.error is not ErrorCode.NONE:
+                raise KafkaError(answer.error, context=f"broker {self.partition.leader_id} answers a fetch")
+            wanted, is_last = _below(answer.records, target)
+            if wanted:
+                await copy.append(memoryview(bytearray(wanted)))
+            elif is_last or (not answer.records and await self._ask(LATEST, replica_id=CONSUMER) >= target):
+                # What was there is cleaned away.
+                return
+            if (future.log_start_offset, future.log_end_offset) == position:
+                raise CannotMend(f"broker {self.partition.leader_id} has nothing at offset {before}")
+
+    async def _ask(self, timestamp: int, *, replica_id: BrokerId) -> int:
+        answers = await ask_offsets(
+            self.connection,
+            {self.partition.topic_partition: self.partition.leader_epoch},
+            timestamp=timestamp,
+            replica_id=replica_id,
+            timeout_ms=self.timeout_ms,
+        )
+        found = next((answer.offset for _, answer in answers if answer.error is ErrorCode.NONE), -1)
+        if found < 0:
+            raise CannotMend(f"broker {self.partition.leader_id} does not tell where its log begins and ends")
+        return found
+
+
+def _below(records: memoryview, target: int) -> tuple[memoryview, bool]:
+    """The batches that end at or below `target`, and whether one follows that does not. Raises CorruptBatch."""
+    end = 0
+    try:
+        for position, header in iterate_entries(records):
+            if header.next_offset > target:
+                return records[:end], True
+            end = position + header.size_bytes
+    except TruncatedBatch:
+        pass
+    return records[:end], False

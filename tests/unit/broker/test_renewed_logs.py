@@ -1,0 +1,136 @@
+"""Damage of a compacted follower whose leader has cleaned more, or less: what was deleted does not come back."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.storage.log import Log
+from broker.serve import Broker
+from tests.unit.broker.test_replicated_brokers import Cluster
+from tests.unit.broker.whole_broker import BrokerHost, until
+from tests.unit.storage.cleaning_store import last_values, records_of
+
+DELETED = b"deleted"
+TOPIC = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1000",
+    "min.cleanable.dirty.ratio": "0",
+    "delete.retention.ms": "0",
+    "file.delete.delay.ms": "0",
+}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Brokers whose cleaners look often; tombstones go as soon as they may."""
+    soon = {"log_cleaner_backoff_ms": "20"}
+    cluster = Cluster(BrokerHost(tmp_path), topic=TOPIC, keys={1: soon, 2: soon, 3: soon})
+    await cluster.start()
+    yield cluster
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()
+
+
+def clean_later(cluster: Cluster, broker: Broker, *, ms: int = 1 << 40) -> None:
+    """Keep the broker's cleaner from the log, or let it go on."""
+    log = cluster.partition(broker).log
+    log.config = replace(log.config, min_compaction_lag_ms=ms)
+
+
+async def produce(cluster: Cluster, count: int) -> None:
+    """Each has a key of its own, so that segments stay apart: one is as old as the last that went into it."""
+    for _ in range(count):
+        end = cluster.partition(cluster.leader).log.log_end_offset
+        await cluster.produce(b"v" * 50, key=b"key %d" % end)
+
+
+async def delete(cluster: Cluster) -> tuple[int, int]:
+    """A key gets a value and loses it again, each in a segment that is closed by now; their offsets."""
+    value = await cluster.produce(b"value", key=DELETED)
+    await produce(cluster, 25)
+    tombstone = await cluster.produce(None, key=DELETED)  # type: ignore[arg-type]
+    await produce(cluster, 25)
+    return value, tombstone
+
+
+def has_key(log: Log) -> bool:
+    return any(key == DELETED for _, key, _ in records_of(log))
+
+
+async def until_clean(cluster: Cluster, broker: Broker, offset: int) -> None:
+    directory = cluster.partition(broker).directory
+    await until(lambda: directory.first_dirty.get(TopicPartition("t", 0), 0) >= offset)
+
+
+async def until_gone(cluster: Cluster, broker: Broker) -> None:
+    """Two cleanings: one takes the value, one the tombstone."""
+    for _ in range(5):
+        end = cluster.partition(broker).log.log_end_offset
+        await produce(cluster, 25)
+        await until_clean(cluster, broker, end)
+        if not has_key(cluster.partition(broker).log):
+            return
+    raise AssertionError("it is not cleaned")
+
+
+def damage(cluster: Cluster, broker: Broker, offset: int) -> None:
+    """Flip bits in the value of the batch that holds the offset, and have the scrubber look."""
+    partition = cluster.partition(broker)
+    segments = partition.log.segments
+    segment = segments[segments.place_of(offset)]
+    position = segment.position_of(offset)
+    assert position is not None
+    with Path(segment.path(".log")).open("r+b") as file:
+        file.seek(position + 65)
+        file.write(b"\xff\xff")
+    partition.directory.suspect(partition.log)
+
+
+async def until_mended(cluster: Cluster, broker: Broker) -> Log:
+    damaged = cluster.partition(broker).log
+    await until(lambda: damaged.damage)
+    await until(lambda: not cluster.partition(broker).log.damage)
+    log, end = cluster.partition(broker).log, cluster.partition(cluster.leader).log.log_end_offset
+    await until(lambda: log.log_end_offset == end)
+    return log
+
+
+async def test_a_value_does_not_come_back_where_the_leader_has_taken_its_tombstone_away(cluster: Cluster) -> None:
+    follower, leader = cluster.followers[0], cluster.leader
+    clean_later(cluster, follower)
+    _, tombstone = await delete(cluster)
+    await until_gone(cluster, leader)
+    assert has_key(cluster.partition(follower).log)
+    damage(cluster, follower, tombstone)
+    log = await until_mended(cluster, follower)
+    assert last_values(records_of(log)) == last_values(records_of(cluster.partition(leader).log))
+    assert not has_key(log)
+    # It follows, is cleaned, and survives a start.
+    clean_later(cluster, follower, ms=0)
+    await produce(cluster, 30)
+    await until_clean(cluster, follower, tombstone)
+    keys = last_values(records_of(log))
+    await follower.stop()
+    cluster.brokers.remove(follower)
+    again = await cluster.start_broker(follower.broker_id)
+    await until(lambda: again.services.replicas.partition(("t", 0)) is not None)
+    assert last_values(records_of(cluster.partition(again).log)) == keys
+
+
+async def test_a_value_does_not_come_back_where_only_the_leader_still_has_it(cluster: Cluster) -> None:
+    follower, leader = cluster.followers[0], cluster.leader
+    clean_later(cluster, leader)
+    value, _ = await delete(cluster)
+    await until_gone(cluster, follower)
+    clean_later(cluster, follower)
+    records = list(records_of(cluster.partition(follower).log))
+    # What stands where the value was, so that the leader has more there.
+    damage(cluster, follower, next(offset for offset, _, _ in records if offset >= value))
+    log = await until_mended(cluster, follower)
+    values = last_values(records_of(log))
+    assert values.get(DELETED) is None
+    assert {key: text for key, text in values.items() if text} == last_values(records)

@@ -1,6 +1,7 @@
 """Putting a cleaned segment into the place of those it was made from, so that a crash at any point loses nothing.
 
     worker: .cleaned written and synced
+            the recovery point, which is above it, is in its checkpoint
     begin:  .cleaned -> .swap      then the directory is synced: from here on a start finishes the replacement
     finish: old -> .deleted, .swap -> its plain name, the log goes on with it
                                    then the directory is synced: only now the cleaner may count the range as clean
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.tasks import uncancelled
 from barnabas.storage.directory import LogDirectory
-from barnabas.storage.file_names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from barnabas.storage.file_names import CLEANED_SUFFIX, DELETED_SUFFIX, RECOVERY_POINT_CHECKPOINT, SWAP_SUFFIX
 from barnabas.storage.log import Log
 from barnabas.storage.segment import Segment
 
@@ -55,6 +56,10 @@ async def replace_segments(
 async def _replace(
     directory: LogDirectory, member: Log, cleaned: "CleanedSegment", generation: int, offload: Offload
 ) -> bool:
+    if _sources(member, cleaned) is None:
+        return False
+    # A start must know that all of it was synced: above the recovery point it takes a gap for a loss, and cuts there.
+    await directory.checkpoint(RECOVERY_POINT_CHECKPOINT)
     await directory.settled(member)
     if member.offline or member.generation != generation:
         return False
@@ -120,7 +125,7 @@ def finish_replacement(replacement: Replacement) -> bool:
 
 
 def _sources(member: Log, cleaned: "CleanedSegment") -> tuple[Segment, ...] | None:
-    """The segments of the log that are to be replaced, if they are there and closed."""
+    """The segments of the log that are to be replaced, if they are there, closed and below the recovery point."""
     place = member.segments.place_of(cleaned.base_offset)
     end = place + len(cleaned.sources)
     if place < 0 or end >= len(member.segments):
@@ -128,4 +133,5 @@ def _sources(member: Log, cleaned: "CleanedSegment") -> tuple[Segment, ...] | No
     sources = tuple(member.segments[at] for at in range(place, end))
     if tuple(source.base_offset for source in sources) != cleaned.sources:
         return None
-    return sources if all(source.growing is None for source in sources) else None
+    is_synced = member.recovery_point_to_keep >= member.segments[end].base_offset
+    return sources if is_synced and all(source.growing is None for source in sources) else None

@@ -158,8 +158,8 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
     """The first record at or after the log's start whose timestamp is at least `timestamp` (KIP-79).
 
     Yields between the steps of a search in a batch, which may be long; the result is the generator's value, None where
-    there is no such record. Batches are inflated within the topic's ceiling. Raises TimestampsUnknown, CorruptSegment
-    and OSError.
+    there is no such record. Batches are inflated within the topic's ceiling. A search that comes to what is known to be
+    damaged ends there: the record may be one of those. Raises TimestampsUnknown, CorruptSegment and OSError.
     """
     if log.config.message_format < 1:
         raise TimestampsUnknown(f"{log.topic_partition}: message format 0 has no timestamps")
@@ -169,13 +169,22 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
             continue
         segment.pin()
         try:
-            position = segment.position_for_timestamp(timestamp, log.log_start_offset)
-            for at, header in iterate_file_headers(segment.log_file, position, segment.size_bytes):
+            offset = segment.offset_to_search_from(timestamp, log.log_start_offset)
+            damaged = log.damage.first_after(offset)
+            if damaged is not None and damaged.start_offset <= offset:
+                raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
+            limit = segment.size_bytes
+            if damaged is not None and damaged.segment_base_offset == segment.base_offset:
+                limit = damaged.position
+            position = _position_of(log, segment, offset) or 0
+            for at, header in iterate_file_headers(segment.log_file, position, limit):
                 if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
                     continue
                 found = yield from _search_batch(log, segment, at, header, timestamp)
                 if found is not None:
                     return found
+            if limit < segment.size_bytes:
+                raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
         finally:
             segment.unpin()
     return None

@@ -270,14 +270,14 @@ class Segment:
         _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
         return header.crc
 
-    def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
+    def offset_to_search_from(self, timestamp: int, start_offset: int) -> int:
         """Where a search for the first record at or after `timestamp`, from `start_offset` on, begins."""
         if self.growing is not None:
             relative = self.growing.times.lookup(timestamp)
         else:
             entry = self._stored_times().last_at_most(timestamp)
             relative = entry[1] if entry else 0
-        return self.position_of(max(self.base_offset + relative, start_offset)) or 0
+        return max(self.base_offset + relative, start_offset)
 
     def next_indexed_offset(self, position: int) -> int | None:
         """The offset of the first index entry at or after `position`: no earlier batch there has a greater one."""

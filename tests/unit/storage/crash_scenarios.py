@@ -274,14 +274,24 @@ class Move(LogScenario):
     async def act(self) -> None:
         directories = self.store.directories
         source = self.directory
-        target = next(each for each in directories.directories if each is not source)
+        target = next((each for each in directories.directories if each is not source), source)
         future = directories.futures.create(TP, target, self.config)
         offset = 0
         while data := read_bytes(self.log, offset):
             append_copy(future, data)
             offset = future.log_end_offset
+            # As now and then anyway.
+            await target.checkpoint_all()
         await directories.futures.put_in_place(self.log, source)
         await self.background()
+
+
+class Renew(Move):
+    """The log gathers anew beside itself."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (f"{self.root}/a",)
 
 
 class Delete(LogScenario):
@@ -342,6 +352,7 @@ SCENARIOS = (
     Start,
     Recover,
     Move,
+    Renew,
     Delete,
     WriteAnew,
 )

@@ -7,27 +7,29 @@ import pytest
 from barnabas.storage.txn_index import AbortedTxn
 from tests.unit.storage.cleaning_store import CONFIG, CleaningStore
 
-ABORTED = AbortedTxn(7, 0, 2, 3)
+ABORTED = [AbortedTxn(7, 0, 3, 1), AbortedTxn(8, 1, 4, 5)]
 
 
 async def aborted_in_the_second_segment():
-    """A store, killed, whose closed segment at offset 2 begins with the marker of a transaction from offset 0 on."""
+    """A store whose closed segment at offset 3 begins with the markers of transactions from offsets 0 and 1 on."""
     store = CleaningStore(config=replace(CONFIG, compact=False))
     await store.open()
     store.put((b"a", b"bad"), producer=(7, 0, 0), transactional=True)
+    store.put((b"b", b"bad"), producer=(8, 0, 0), transactional=True)
     store.put((b"b", b"x"))
     await store.settle()
     store.end_transaction(7, commit=False)
+    store.end_transaction(8, commit=False)
     store.put((b"b", b"x"))
     await store.settle()
     store.put((b"c", b"x"))
     await store.settle()
     await store.directory.checkpoint_all()
-    assert store.log.aborted_transactions(start=0, upper=9) == [ABORTED]
+    assert store.log.aborted_transactions(start=0, upper=9) == ABORTED
     return store
 
 
-def path(suffix, base_offset=2):
+def path(suffix, base_offset=3):
     return f"/data/topic-0/{base_offset:020d}{suffix}"
 
 
@@ -44,12 +46,11 @@ async def test_a_transaction_begun_before_the_segment_stays_aborted_from_its_fir
         assert store.disk.exists(path(suffix))
         store.disk.remove(path(suffix))
     await store.open()
-    assert store.log.aborted_transactions(start=0, upper=9) == [ABORTED]
-    assert store.log.segments[1].aborted_transactions() == [ABORTED]
-    assert store.log.aborted_transactions(start=0, upper=1) == [ABORTED]
+    assert store.log.aborted_transactions(start=0, upper=9) == ABORTED
+    assert store.log.segments[1].aborted_transactions() == ABORTED
 
 
-@pytest.mark.parametrize("size_bytes", [0, 20, 33])
+@pytest.mark.parametrize("size_bytes", [0, 20, 34, 67])
 async def test_an_index_of_aborted_transactions_that_is_not_whole_is_made_from_the_log(size_bytes):
     store = await aborted_in_the_second_segment()
     store.kill()
@@ -58,7 +59,7 @@ async def test_an_index_of_aborted_transactions_that_is_not_whole_is_made_from_t
     file.close()
     store.disk.remove(path(".timeindex"))
     await store.open()
-    assert store.log.segments[1].aborted_transactions() == [ABORTED]
+    assert store.log.segments[1].aborted_transactions() == ABORTED
 
 
 async def test_what_the_index_says_is_kept_where_earlier_segments_tell_no_more():
@@ -72,4 +73,4 @@ async def test_what_the_index_says_is_kept_where_earlier_segments_tell_no_more()
             store.disk.remove(f"/data/topic-0/{name}")
     store.disk.remove(path(".index"))
     await store.open()
-    assert store.log.segments[1].aborted_transactions() == [ABORTED]
+    assert store.log.segments[1].aborted_transactions() == ABORTED

@@ -242,7 +242,10 @@ async def test_a_search_by_time_passes_over_damage_below_the_start_of_the_log(at
     world = await World().start(10)
     world.damage(at, b"\xff\xff")
     await world.scrub()
+    await world.restart()
     world.log.set_high_watermark(10)
+    with pytest.raises(CorruptSegment, match="damaged: offsets 0 to 0"):
+        world.log.offset_for_timestamp(NOW)
     world.log.advance_log_start_offset(1)
     assert [world.log.offset_for_timestamp(NOW + wanted).offset for wanted in range(10)] == [
         1,

@@ -36,6 +36,7 @@ from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.removal import Removal
 from barnabas.storage.segment import Segment
+from barnabas.storage.truncation import cut_offset
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +241,7 @@ class LogDirectory:
             raise LogOffline(str(member.topic_partition)) from error
         seen = self.first_dirty.get(member.topic_partition)
         if seen is not None:
-            self.first_dirty[member.topic_partition] = min(seen, offset)
+            self.first_dirty[member.topic_partition] = min(seen, cut_offset(member, offset))
 
     async def settled(self, member: Log) -> None:
         """Return when no replacement of the log's segments is under way."""

@@ -7,6 +7,7 @@ import pytest
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory_loading import StorageStartError
+from barnabas.storage.file_names import CLEANER_CHECKPOINT
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import TP, append, batch, read_bytes
@@ -189,3 +190,15 @@ def test_the_same_path_twice_is_one_directory(tmp_path):
     store = make_store(str(tmp_path), str(tmp_path))
     assert isinstance(store.directories, LogDirectories)
     assert len(store.directories.directories) == 1
+
+
+async def test_what_is_appended_where_a_batch_was_cut_is_not_taken_for_clean(tmp_path):
+    store = await open_store(str(tmp_path), config=LogConfig(compact=True, delete=False))
+    log = store.directories.create_log(TP)
+    append(log, batch(b"a"))
+    append(log, batch(b"b", b"c", b"d"))
+    directory = store.directories.directories[0]
+    directory.first_dirty[TP] = 4
+    await store.directories.truncate({TP: 3})
+    assert (log.log_end_offset, directory.first_dirty[TP]) == (1, 1)
+    assert directory.read_checkpoint(CLEANER_CHECKPOINT) == {TP: 1}

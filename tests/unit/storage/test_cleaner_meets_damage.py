@@ -1,10 +1,13 @@
 """The cleaner and the scrubber, and what mends: a damaged log is told of, left alone, and cleaned when it is whole."""
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.storage.cleaner_report import FAILED
 from barnabas.storage.damage import DamagedRange
-from tests.unit.storage.cleaning_store import CleaningStore
+from barnabas.storage.scrubber import PIECE_BYTES, Scrubber, ScrubSettings
+from tests.unit.storage.cleaning_store import CONFIG, CleaningStore
 from tests.unit.storage.logs import TP
 
 
@@ -67,3 +70,25 @@ async def test_a_log_that_is_mended_or_found_damaged_just_now_is_left_alone(stor
     store.log.damage.add(DamagedRange(0, 0, 80, 0, 1, "found"))
     assert not await store.cleaner.clean_filthiest()
     assert (TP in store.cleaner.runs, store.directory.cleaning) == (False, None)
+
+
+async def test_a_segment_that_is_cleaned_while_it_is_checked_is_checked_from_its_beginning() -> None:
+    store = CleaningStore(config=replace(CONFIG, segment_bytes=200_000))
+    await store.open()
+    scrubber = Scrubber(
+        store.store.directories,
+        disk=store.disk,
+        clock=store.clock,
+        offload=store.store.offload,
+        settings=ScrubSettings(),
+        on_damage=lambda _: None,
+    )
+    scrubber.recall()
+    store.put((b"key 1", b"of another length"))
+    store.put_all(range(1500))
+    assert await scrubber.step(store.directory)
+    assert await store.clean()
+    assert store.log.segments.first.size_bytes > PIECE_BYTES
+    while await scrubber.step(store.directory):
+        pass
+    assert (scrubber.count.found, scrubber.count.passes) == (0, 1)

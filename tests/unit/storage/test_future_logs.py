@@ -3,6 +3,7 @@
 import contextlib
 
 from barnabas.protocol.batch import iterate_headers
+from barnabas.storage.file_names import CHECKPOINTS
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
 from tests.support.crash_disk import CrashDisk, Crashed
@@ -169,3 +170,17 @@ async def test_a_log_is_made_where_it_was_preferred():
     machine.store.directories.prefer(TP, "/b")
     machine.store.directories.create_log(TP)
     assert machine.store.directories.directory_of(TP) is machine.target
+
+
+async def test_a_log_that_gathers_beside_the_present_one_is_forgotten_by_a_start_and_by_the_checkpoints():
+    machine = await Machine().with_a_log()
+    machine.source.first_dirty[TP] = 5
+    before = {name: machine.source.offsets_to_checkpoint(name) for name in CHECKPOINTS}
+    future = machine.futures.create(TP, machine.source, CONFIG)
+    assert {name: machine.source.offsets_to_checkpoint(name) for name in CHECKPOINTS} == before
+    replicate(future, read_bytes(machine.log, 0, max_bytes=1))
+    await machine.source.checkpoint_all()
+    machine = await machine.cut_power()
+    assert machine.futures.find(TP) is None
+    assert machine.values() == list(range(COUNT))
+    assert machine.source.first_dirty == {TP: 5}

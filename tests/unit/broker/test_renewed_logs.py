@@ -1,14 +1,20 @@
 """Damage of a compacted follower whose leader has cleaned more, or less: what was deleted does not come back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from barnabas.client.connection import Connection
 from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import SystemDisk
+from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log import Log
+from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from broker.serve import Broker
+from replication.log_renewal import CannotMend
+from replication.mending import Mender, MenderPorts
 from tests.unit.broker.test_replicated_brokers import Cluster
 from tests.unit.broker.whole_broker import BrokerHost, until
 from tests.unit.storage.cleaning_store import last_values, records_of
@@ -134,3 +140,44 @@ async def test_a_value_does_not_come_back_where_only_the_leader_still_has_it(clu
     values = last_values(records_of(log))
     assert values.get(DELETED) is None
     assert {key: text for key, text in values.items() if text} == last_values(records)
+
+
+async def test_the_mender_and_the_cleaner_keep_off_each_others_log(tmp_path: Path) -> None:
+    off = {"barnabas_scrub_bytes_per_second": "0"}
+    cluster = Cluster(BrokerHost(tmp_path), keys={1: off, 2: off, 3: off})
+    await cluster.start()
+    follower = cluster.followers[0]
+    await produce(cluster, 3)
+    partition = cluster.partition(follower)
+    log, directory, services = partition.log, partition.directory, follower.services
+    await until(lambda: log.high_watermark == 3)
+    log.damage.add(DamagedRange(0, 0, 80, 0, 1, "found"))
+    mending: list[Log | None] = []
+
+    async def connect(*_: object) -> Connection:
+        mending.append(directory.mending)
+        raise CannotMend("not now")
+
+    async def resign(_: object) -> Sequence[TopicPartition]:
+        return ()
+
+    disk = SystemDisk()
+    scrubber = Scrubber(
+        services.log_directories,
+        disk=disk,
+        clock=services.clock,
+        offload=services.offload,
+        settings=ScrubSettings(),
+        on_damage=lambda _: None,
+    )
+    ports = MenderPorts(services.clock, disk, services.offload, lambda _: ("127.0.0.1", 1), connect, resign)
+    mender = Mender(services.replicas, scrubber, ports)
+    directory.cleaning = log
+    await mender.mend([log])
+    assert mending == []
+    directory.cleaning = None
+    await mender.mend([log])
+    assert (mending, directory.mending) == ([log], None)
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()

@@ -2,8 +2,9 @@
 
 `.deleted` and `.tmp` files are removed. `.cleaned` files are an unfinished compaction: removed. `.swap` files are a
 finished one that was being put into place: the logs among them are finished (`Swap`), except those at or above the
-lowest `.cleaned` offset, which belong to a split that did not finish and whose original is still there. An index
-without a log is removed.
+lowest `.cleaned` offset, which belong to a split that did not finish and whose original is still there. Of their
+indexes that of the aborted transactions is kept, because the log alone does not tell where those began that are older
+than the segment; where a crash came between the two, the log has its name already. An index without a log is removed.
 """
 
 import logging
@@ -27,6 +28,8 @@ from barnabas.storage.file_names import (
 
 log = logging.getLogger(__name__)
 
+_LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
+_TXN_INDEX_SWAP = TXN_INDEX_SUFFIX + SWAP_SUFFIX
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -45,15 +48,18 @@ def tidy(disk: Disk, directory: str) -> Contents:
     names = set(disk.list_directory(directory))
     lowest_cleaned = min((_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)), default=1 << 63)
     swaps: list[int] = []
-    for name in sorted(names):
+    # Backwards, so that of a swap that is given up the log goes last.
+    for name in sorted(names, reverse=True):
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
             _remove(disk, directory, name, names)
         elif name.endswith(SWAP_SUFFIX):
-            is_log = name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
-            if is_log and _offset(name) < lowest_cleaned:
-                swaps.append(_offset(name))
-            else:
+            is_kept = name.endswith((_LOG_SWAP, _TXN_INDEX_SWAP)) and _offset(name) < lowest_cleaned
+            if not is_kept:
                 _remove(disk, directory, name, names)
+            elif name.endswith(_LOG_SWAP):
+                swaps.insert(0, _offset(name))
+            elif segment_file(_offset(name), _LOG_SWAP) not in names:
+                _finish_txn_index(disk, directory, names, _offset(name))
     segments = sorted(_offset(name) for name in names if name.endswith(LOG_SUFFIX) and offset_of(name) is not None)
     for name in sorted(names):
         if name.endswith(_INDEX_SUFFIXES) and offset_of(name) is not None and offset_of(name) not in segments:
@@ -77,12 +83,22 @@ def finish_swap(disk: Disk, directory: str, contents: Contents, base_offset: int
     log.info("%s/%s: finished the swap that a crash interrupted", directory, plain)
     disk.rename(f"{directory}/{plain}{SWAP_SUFFIX}", f"{directory}/{plain}")
     contents.names.add(plain)
+    _finish_txn_index(disk, directory, contents.names, base_offset)
     contents.segments = sorted([*contents.segments, base_offset])
 
 
 def drop_swap(disk: Disk, directory: str, contents: Contents, base_offset: int) -> None:
     """Remove a swapped log that is damaged while the originals are there."""
-    _remove(disk, directory, segment_file(base_offset, LOG_SUFFIX) + SWAP_SUFFIX, contents.names)
+    for suffix in (_TXN_INDEX_SWAP, _LOG_SWAP):
+        _remove(disk, directory, segment_file(base_offset, suffix), contents.names)
+
+
+def _finish_txn_index(disk: Disk, directory: str, names: set[str], base_offset: int) -> None:
+    plain = segment_file(base_offset, TXN_INDEX_SUFFIX)
+    if plain + SWAP_SUFFIX in names:
+        disk.rename(f"{directory}/{plain}{SWAP_SUFFIX}", f"{directory}/{plain}")
+        names.discard(plain + SWAP_SUFFIX)
+        names.add(plain)
 
 
 def _remove(disk: Disk, directory: str, name: str, names: set[str]) -> None:

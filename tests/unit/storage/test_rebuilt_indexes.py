@@ -74,3 +74,35 @@ async def test_what_the_index_says_is_kept_where_earlier_segments_tell_no_more()
     store.disk.remove(path(".index"))
     await store.open()
     assert store.log.segments[1].aborted_transactions() == ABORTED
+
+
+@pytest.mark.parametrize("swapped", [(".log", ".txnindex"), (".txnindex",)])
+async def test_a_replacement_that_a_kill_interrupted_keeps_its_aborted_transactions(swapped):
+    store = await aborted_in_the_second_segment()
+    store.kill()
+    for suffix in swapped:
+        store.disk.rename(path(suffix), path(suffix) + ".swap")
+    file = store.disk.open(path(".log", 0))
+    file.pwrite(bytes(30), 0)
+    file.close()
+    for name in store.names():
+        if name.endswith(".snapshot"):
+            store.disk.remove(f"/data/topic-0/{name}")
+    await store.open()
+    assert store.log.segments[1].aborted_transactions() == ABORTED
+    assert not [name for name in store.names() if name.endswith(".swap")]
+
+
+async def test_a_replacement_that_is_given_up_leaves_the_aborted_transactions_of_what_stays():
+    store = await aborted_in_the_second_segment()
+    store.kill()
+    store.disk.write_durably(path(".txnindex.swap"), b"")
+    store.disk.write_durably(path(".log.cleaned"), b"")
+    await store.open()
+    assert store.log.segments[1].aborted_transactions() == ABORTED
+    store.kill()
+    store.disk.write_durably(path(".txnindex.swap"), b"")
+    store.disk.write_durably(path(".log.swap"), b"damaged")
+    await store.open()
+    assert store.log.segments[1].aborted_transactions() == ABORTED
+    assert not [name for name in store.names() if name.endswith((".swap", ".cleaned"))]

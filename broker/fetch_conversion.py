@@ -30,7 +30,7 @@ def refuse_zstd(reads: Sequence[PartitionRead], broker: Services) -> None:
     for read in reads:
         partition = broker.replicas.partition(read.wanted.topic_partition)
         if partition is not None and partition.log.config.compression is Codec.ZSTD:
-            _refuse(read, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            refuse(read, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 async def convert_reads(reads: Sequence[PartitionRead], broker: Services, *, version: int, is_follower: bool) -> None:
@@ -57,21 +57,21 @@ async def _convert(read: PartitionRead, broker: Services, *, to_magic: int, is_f
         if not needs_conversion(records, to_magic):
             return
         if not (config.message_downconversion_enable or is_follower):
-            _refuse(read, ErrorCode.UNSUPPORTED_VERSION)
+            refuse(read, ErrorCode.UNSUPPORTED_VERSION)
             return
         steps = convert_set(records, to_magic=to_magic, first_offset=read.wanted.fetch_offset, config=config)
         converted = await broker.conversions.finish(steps, broker.clock)
     except ConversionRefused as refused:
         log.info("%s: not converted to format %d: %s", topic_partition, to_magic, refused)
-        _refuse(read, refused.error)
+        refuse(read, refused.error)
     except CorruptBatch as error:
         log.error("%s: cannot be converted at offset %d: %s", topic_partition, read.wanted.fetch_offset, error)
-        _refuse(read, ErrorCode.CORRUPT_MESSAGE)
+        refuse(read, ErrorCode.CORRUPT_MESSAGE)
     except OSError as error:
         if error.errno not in OUT_OF_RESOURCES and partition is not None:
             partition.directory.fail(error)
         # As the reader tells clients of that time, who do not know KAFKA_STORAGE_ERROR.
-        _refuse(read, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refuse(read, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     else:
         release((read,))
         read.converted = converted.data
@@ -86,7 +86,8 @@ async def _bytes_of(part: FileSlice, broker: Services) -> bytes:
     return await broker.offload.thread(f"read {directory}", part.read)
 
 
-def _refuse(read: PartitionRead, error: ErrorCode) -> None:
+def refuse(read: PartitionRead, error: ErrorCode) -> None:
+    """Answer `error` in place of what was read, and let go of that."""
     release((read,))
     read.error = error
     read.high_watermark = read.last_stable_offset = read.log_start_offset = -1

@@ -32,7 +32,7 @@ from broker.services import Services
 from replication.partition import Partition, PartitionRefused
 
 READ_COMMITTED: Final = 1
-_DEBUGGING_CONSUMER: Final = -2
+DEBUGGING_CONSUMER: Final = -2
 _WHOLE_BATCH_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
 _ANY_REPLICA_SINCE: Final = 11
@@ -129,7 +129,7 @@ class FetchReader:
         self._listener_name = listener_name
         self._is_arrival = True
         self._is_proven = is_proven
-        self._to_log_end = replica_id >= 0 or replica_id == _DEBUGGING_CONSUMER
+        self._to_log_end = replica_id >= 0 or replica_id == DEBUGGING_CONSUMER
         self._committed_only = isolation_level == READ_COMMITTED and not self._to_log_end
         self._max_bytes = max_bytes
         # Clients of that time do not know the newer code (KIP-112).

@@ -8,7 +8,7 @@ import click
 
 from barnabas.admin import kafka_dump
 from barnabas.admin.coordinator_records import offset_record, transaction_record
-from barnabas.admin.failures import CommandFailed, explain, report
+from barnabas.admin.failures import NOT_FOUND, CommandFailed, explain, report
 from barnabas.admin.kafka_dump import DumpOptions, Findings, text_record
 from barnabas.admin.log_files import (
     Decoder,
@@ -103,11 +103,20 @@ def dump_log(
     try:
         kinds = {path: kind_of(path) for path in chosen}
     except UnknownFile as error:
-        raise click.UsageError(str(error)) from None
+        missing = next(filter(None, map(_missing, chosen)), None)
+        raise missing or click.UsageError(str(error)) from None
     if options.deep and form is _Form.TABLE:
         raise click.UsageError("a table has no place for records; -o kafka, json and jsonl have")
     rows_of = None if not options.deep else record_row if decode is text_record else decoded_row(decode)
     _finish(_dump_rows(kinds, form, rows_of))
+
+
+def _missing(path: str) -> CommandFailed | None:
+    """What to say of a path where there is no file."""
+    disk = SystemDisk()
+    if disk.is_directory(path):
+        return CommandFailed(f"{path}: a directory, not a file", status=NOT_FOUND)
+    return None if disk.exists(path) else CommandFailed(f"{path}: no such file", status=NOT_FOUND)
 
 
 def _finish(damage: list[CommandFailed]) -> None:
@@ -130,7 +139,13 @@ def _dump_as_kafka(paths: tuple[str, ...], options: DumpOptions) -> list[Command
                 elif line.startswith("Found "):
                     damage.append(CommandFailed(f"{path}: the file ends within a batch"))
         except UnknownFile:
-            click.echo(f"Ignoring unknown file {path}", err=True)
+            if (missing := _missing(path)) is not None:
+                damage.append(missing)
+            else:
+                click.echo(f"Ignoring unknown file {path}", err=True)
+        except BrokenPipeError:
+            # Nothing is wrong with the file: who reads our output has left.
+            raise
         except DamagedFile as error:
             damage.append(CommandFailed(f"{path}: {error}"))
         except OSError as error:

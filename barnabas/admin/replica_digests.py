@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from barnabas.protocol.batch import BatchHeader, Buffer
 from barnabas.protocol.entries import iterate_entry_records
 
+UNKNOWN: Final = -1
+"""In place of an offset that the replica has not told."""
 MAX_INFLATED_BYTES: Final = 512 * 1024 * 1024
 
 
@@ -40,8 +42,8 @@ class ReplicaDigest:
     """What was read of one replica: [start_offset, end_offset), which ends at its high watermark at most."""
 
     broker: int
-    start_offset: int = 0
-    end_offset: int = 0
+    start_offset: int = UNKNOWN
+    end_offset: int = UNKNOWN
     batches: list[BatchDigest] = field(default_factory=list)
     size_bytes: int = 0
     problem: str | None = None

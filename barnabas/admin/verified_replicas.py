@@ -1,9 +1,13 @@
-"""Reads every replica of partitions, as a consumer does, and compares them (KIP-392: any replica answers consumers)."""
+"""Reads every replica of partitions and compares them (KIP-392: any replica answers consumers).
+
+It reads as a debugging consumer (replica id -2): a broker checks what it sends to one, and so hears of the damage too.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final
 
 from barnabas.admin.replica_digests import (
+    UNKNOWN,
     RecordDigest,
     ReplicaDigest,
     common_range,
@@ -12,20 +16,20 @@ from barnabas.admin.replica_digests import (
     digest_batch,
     digest_records,
 )
-from barnabas.client.admin import EARLIEST, Admin
+from barnabas.client.admin import LATEST, Admin
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors import ClientError, KafkaError, error_code
+from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.protocol.batch import BatchHeader, Buffer, CorruptBatch, TruncatedBatch
 from barnabas.protocol.entries import iterate_entries, verify_entry
-from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.messages import fetch
+from barnabas.protocol.messages import fetch, list_offsets
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 
 Row = dict[str, Any]
 _ANY_REPLICA_SINCE: Final = 11
-_CONSUMER: Final = -1
+_DEBUGGING_CONSUMER: Final = -2
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -42,12 +46,16 @@ async def verify_partitions(cluster: Cluster, partitions: Iterable[TopicPartitio
                 "partition": str(at),
                 "broker": replica.broker,
                 "leads": replica.broker == found.leader,
-                "start_offset": replica.start_offset,
-                "end_offset": replica.end_offset,
+                "start_offset": _known(replica.start_offset),
+                "end_offset": _known(replica.end_offset),
                 "batches": len(replica.batches),
                 "size_bytes": replica.size_bytes,
                 "problem": replica.problem,
             }
+
+
+def _known(offset: int) -> int | None:
+    return None if offset == UNKNOWN else offset
 
 
 async def _verify(
@@ -75,7 +83,7 @@ async def _digest(cluster: Cluster, at: TopicPartition, broker: int) -> ReplicaD
         replica.size_bytes += header.size_bytes
 
     try:
-        replica.start_offset, replica.end_offset = await _read(cluster, at, broker, take)
+        await _read(cluster, at, replica, take)
     except (ClientError, CorruptBatch) as error:
         replica.problem = str(error)
     return replica
@@ -83,38 +91,40 @@ async def _digest(cluster: Cluster, at: TopicPartition, broker: int) -> ReplicaD
 
 async def _records(cluster: Cluster, at: TopicPartition, broker: int) -> dict[int, RecordDigest]:
     records: dict[int, RecordDigest] = {}
-    await _read(cluster, at, broker, lambda entry, header: records.update(digest_records(entry, header)))
+    await _read(cluster, at, ReplicaDigest(broker), lambda entry, header: records.update(digest_records(entry, header)))
     return records
 
 
 async def _read(
-    cluster: Cluster, at: TopicPartition, broker: int, take: Callable[[Buffer, BatchHeader], None]
-) -> tuple[int, int]:
-    """Give every batch below the high watermark to `take`; where the replica starts and ends.
+    cluster: Cluster, at: TopicPartition, replica: ReplicaDigest, take: Callable[[Buffer, BatchHeader], None]
+) -> None:
+    """Give every batch below the high watermark to `take`; note in `replica` where it starts and ends.
 
     Raises ClientError, and CorruptBatch where a checksum is wrong or offsets go back.
     """
-    start, high_watermark, _ = await _fetch(cluster, at, broker, 0)
-    if start < 0:
-        # Offset 0 is out of range and nothing was told: there is a later start.
-        start = await _earliest(cluster, at, broker)
-    offset = start
-    while True:
-        _, high_watermark, records = await _fetch(cluster, at, broker, offset)
+    broker = replica.broker
+    # Asked for apart: an answer that tells an error tells no offsets.
+    replica.start_offset, replica.end_offset = await _bounds(cluster, at, broker)
+    offset = replica.start_offset
+    while offset < replica.end_offset:
+        _, _, records = await _fetch(cluster, at, broker, offset)
         before = offset
         try:
             for position, header in iterate_entries(records):
+                if header.base_offset >= replica.end_offset:
+                    return
                 verify_entry(records, position, header)
                 _check_order(header, offset, is_first=position == 0)
                 take(memoryview(records)[position : position + header.size_bytes], header)
                 offset = header.next_offset
-        except TruncatedBatch:
-            # The last one was cut by the size of the answer.
-            pass
+        except TruncatedBatch as error:
+            # The last one was cut by the size of the answer, but the first of an answer is whole.
+            if offset == before:
+                raise CorruptBatch(f"at offset {offset} or after it: {error}") from None
         except CorruptBatch as error:
             raise CorruptBatch(f"at offset {offset} or after it: {error}") from None
-        if offset >= high_watermark or offset == before:
-            return start, high_watermark
+        if offset == before:
+            return
 
 
 def _check_order(header: BatchHeader, offset: int, *, is_first: bool) -> None:
@@ -124,26 +134,26 @@ def _check_order(header: BatchHeader, offset: int, *, is_first: bool) -> None:
         raise CorruptBatch(f"a batch at offset {header.base_offset} comes after {offset - 1}")
 
 
+async def _bounds(cluster: Cluster, at: TopicPartition, broker: int) -> tuple[int, int]:
+    """The start and the high watermark of a replica, asked at its end, where nothing has to be read."""
+    wanted = ListOffsetPartition(partition_index=at.partition, timestamp=LATEST)
+    request = ListOffsetRequest(_DEBUGGING_CONSUMER, topics=[ListOffsetTopic(at.topic, [wanted])])
+    response = await cluster.ask(broker, list_offsets.API, request, least=1)
+    (found,) = response.topics[0].partitions
+    raise_for(found.error_code, context=f"broker {broker}")
+    start_offset, high_watermark, _ = await _fetch(cluster, at, broker, found.offset)
+    return start_offset, high_watermark
+
+
 async def _fetch(cluster: Cluster, at: TopicPartition, broker: int, offset: int) -> tuple[int, int, Buffer]:
-    """The log's start, its high watermark and what stands at `offset`; a start of -1 where `offset` is below it."""
+    """The log's start, its high watermark and what stands at `offset`."""
     wanted = FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
     request = FetchRequest(
-        replica_id=_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(at.topic, [wanted])]
+        replica_id=_DEBUGGING_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(at.topic, [wanted])]
     )
     response = await cluster.ask(broker, fetch.API, request, least=_ANY_REPLICA_SINCE)
     for topic in response.responses:
         for answer in topic.partition_responses:
-            error = error_code(answer.error_code)
-            if error is ErrorCode.OFFSET_OUT_OF_RANGE and offset == 0:
-                return -1, -1, b""
-            if error is not ErrorCode.NONE:
-                raise KafkaError(error, context=f"broker {broker}, offset {offset}")
+            raise_for(answer.error_code, context=f"broker {broker}, offset {offset}")
             return answer.log_start_offset, answer.high_watermark, answer.record_set or b""
     raise KafkaError(error_code(response.error_code), context=f"broker {broker}")
-
-
-async def _earliest(cluster: Cluster, at: TopicPartition, broker: int) -> int:
-    """Where the replica starts, as far as its leader tells: a follower's start is there or a little later."""
-    start = (await Admin(cluster).list_offsets({at: EARLIEST}))[at].offset
-    own_start, _, _ = await _fetch(cluster, at, broker, start)
-    return max(start, own_start)

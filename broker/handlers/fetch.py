@@ -12,6 +12,8 @@ Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation a
 11 the rack and the replica that is preferred there (KIP-392), 12 the last fetched epoch and where logs diverge
 (KIP-595).
 
+What a debugging consumer (replica id -2) gets goes to the log's end too, and is checked (`broker.fetch_check`).
+
 Consumers of versions 0 to 3 do not know format 2, those of 0 and 1 not format 1: records are converted for them, in
 turns, while the connection waits (`broker.fetch_conversion`). A request of a follower that is not in the assignment is
 answered without records, as in Kafka.
@@ -30,9 +32,10 @@ from barnabas.protocol.messages.fetch import (
     FetchResponse,
 )
 from broker.down_conversion import BATCHES_SINCE, PARTITION_BYTES
+from broker.fetch_check import check_reads
 from broker.fetch_conversion import ZSTD_SINCE, convert_reads, refuse_zstd
 from broker.fetch_gathering import MAX_TICKS, TICK_MS
-from broker.fetch_reader import FetchReader, PartitionRead, release
+from broker.fetch_reader import DEBUGGING_CONSUMER, FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
 from broker.metrics import FOLLOWER_FETCH
 from broker.registry import Handler
@@ -50,11 +53,10 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
         context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(request, context, plan)
-    is_old = context.version < BATCHES_SINCE
     if fetch.read():
-        return fetch.convert() if is_old and fetch.has_records else fetch.answer()
+        return fetch.finish() if fetch.answers_later and fetch.has_records else fetch.answer()
     parked = fetch.park()
-    return fetch.convert(after=parked) if is_old else parked
+    return fetch.finish(after=parked) if fetch.answers_later else parked
 
 
 def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
@@ -105,6 +107,7 @@ class _Fetch:
         "_tells_watermark",
         "_ticks",
         "_watched",
+        "answers_later",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
@@ -115,6 +118,8 @@ class _Fetch:
         # No more is read at a time of a partition that may have to be converted: not worth a wait.
         is_old = context.version < BATCHES_SINCE
         self._min_bytes = min(request.min_bytes, PARTITION_BYTES) if is_old else request.min_bytes
+        self.answers_later = is_old or request.replica_id == DEBUGGING_CONSUMER
+        """Whether there is something to do with what was read before it is sent: `finish` does it."""
         self._reader = FetchReader(
             context.broker,
             version=context.version,
@@ -193,7 +198,7 @@ class _Fetch:
     def park(self) -> "asyncio.Future[Any]":
         """Wait for a change of a partition, or for the time to be over; the result is the answer.
 
-        With an old version it is None: there are reads to convert then.
+        Of who `answers_later` it is None.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -254,7 +259,7 @@ class _Fetch:
             return
         try:
             if self.read():
-                future.set_result(None if self._context.version < BATCHES_SINCE else self.answer())
+                future.set_result(None if self.answers_later else self.answer())
         except Exception as error:  # noqa: BLE001 - the connection tells it and ends
             release(self._reads)
             future.set_exception(error)
@@ -265,13 +270,15 @@ class _Fetch:
     def has_records(self) -> bool:
         return any(read.records is not None for read in self._reads)
 
-    async def convert(self, *, after: "asyncio.Future[Any] | None" = None) -> FetchResponse:
-        """Convert what was read, when the wait for it is over, and answer: for versions 0 to 3."""
+    async def finish(self, *, after: "asyncio.Future[Any] | None" = None) -> FetchResponse:
+        """When the wait is over, check or convert (versions 0 to 3) what was read, and answer."""
         if after is not None:
             await after
-        await convert_reads(
-            self._reads, self._context.broker, version=self._context.version, is_follower=self._is_follower
-        )
+        broker, version = self._context.broker, self._context.version
+        if self._request.replica_id == DEBUGGING_CONSUMER:
+            await check_reads(self._reads, broker)
+        if version < BATCHES_SINCE:
+            await convert_reads(self._reads, broker, version=version, is_follower=self._is_follower)
         return self.answer()
 
     def answer(self) -> FetchResponse:

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -151,11 +153,24 @@ def test_files_that_wait_for_their_removal_are_read(run: Run, segment: Path) -> 
     assert len(run("dump-log", str(renamed)).lines) == 4
 
 
+def test_a_reader_that_has_enough_is_no_failure(segment: Path) -> None:
+    segment.write_bytes(FIRST * 5000)
+    command = [sys.executable, "-m", "barnabas.admin.main", "dump-log", str(segment)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
 def test_what_is_no_file_of_a_log(run: Run, tmp_path: Path, segment: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     assert run("dump-log", str(tmp_path / "notes.txt"), "-o", "json").status == 2
     ran = run("dump-log", str(tmp_path / "notes.txt"))
     assert (ran.status, "Ignoring unknown file" in ran.err) == (0, True)
+    for missing in (tmp_path, tmp_path / "missing.txt"):
+        assert (run("dump-log", str(missing)).status, run("dump-log", str(missing), "-o", "json").status) == (3, 3)
     ran = run("dump-log", str(tmp_path / "00000000000000000009.log"), str(segment))
     assert ran.status == 3
     assert len(ran.lines) > 3, "the other file is shown"

@@ -173,11 +173,15 @@ async def test_replicas_of_a_cluster_are_read_and_compared(tmp_path):
 
     rows = await verified()
     assert [(row["problem"], row["batches"], row["end_offset"]) for row in rows] == [(None, 6, 6)] * 3
-    follower = cluster.partition(cluster.followers[0])
+    follower, metrics = cluster.partition(cluster.followers[0]), cluster.followers[0].services.metrics
+    await until(lambda: "barnabas_scrub_passes_total 1.0" in metrics.exposition().decode())
     flip(Path(follower.log.segments.first.path(".log")), 65)
-    problem = {row["broker"]: row["problem"] for row in await verified()}
+    rows = await verified()
+    problem = {row["broker"]: row["problem"] for row in rows}
     assert "checksum" in problem.pop(cluster.followers[0].broker_id)
     assert set(problem.values()) == {None}
+    assert {(row["start_offset"], row["end_offset"]) for row in rows} == {(0, 6)}, "what is known is told"
+    await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in metrics.exposition().decode())
     for broker in cluster.brokers:
         await broker.stop()
     await cluster.host.close()

@@ -8,7 +8,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from replication.partition import Partition
 from tests.support.virtual_time import virtual_time
-from tests.unit.broker.data_broker import DataBroker, Fetched, fetch_now, fetch_request, pins
+from tests.unit.broker.data_broker import DataBroker, Fetched, fetch_now, fetch_request, pins, start_fetch
 from tests.unit.replication.replica_world import FLUSH_EACH, ME, OTHER, append_now
 from tests.unit.storage.logs import batch, read_bytes
 
@@ -292,7 +292,8 @@ async def test_who_looks_for_faults_may_read_what_is_not_committed() -> None:
     broker.world.offload.hold("flush")
     append_now(partition, b"a")
     assert fetch_now(broker, fetch_request({T0: 0})).records[T0] == b""
-    assert fetch_now(broker, fetch_request({T0: 0}, replica_id=-2)).records[T0] == read_bytes(partition.log, 0)
+    checked = await start_fetch(broker, fetch_request({T0: 0}, replica_id=-2), version=12)
+    assert Fetched(checked).records[T0] == read_bytes(partition.log, 0)
     broker.world.offload.release("flush")
 
 

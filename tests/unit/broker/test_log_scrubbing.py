@@ -7,12 +7,14 @@ import pytest
 
 from barnabas.protocol.batch import iterate_headers
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew
 from barnabas.storage.replacement import replace_segments
+from broker.handlers import fetch
 from broker.serve import Broker
-from tests.unit.broker.test_replicated_brokers import Cluster
+from tests.unit.broker.test_replicated_brokers import Cluster, answer_of, context
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from tests.unit.storage.logs import append, batch
 
@@ -76,6 +78,24 @@ async def test_a_damaged_leader_gives_up_the_partition_and_is_mended_as_a_follow
     assert segment_path(cluster, leader).read_bytes() == good
     assert len(cluster.partition(cluster.leader).isr) == 3
     await cluster.produce(b"one more")
+
+
+async def test_damage_that_a_debugging_consumer_is_sent_is_found_at_once(cluster: Cluster) -> None:
+    follower = cluster.followers[0]
+    partition, metrics = cluster.partition(follower), follower.services.metrics
+    good = segment_path(cluster, follower).read_bytes()
+    await until(lambda: "barnabas_scrub_passes_total 1.0" in metrics.exposition().decode())
+    with segment_path(cluster, follower).open("r+b") as file:
+        file.seek(len(good) - 1)
+        file.write(bytes([good[-1] ^ 1]))
+    await cluster.fetch(follower, 0, rack=str(follower.services.config.broker_rack))
+    assert not partition.directory.suspects, "what consumers are sent is not looked at"
+    wanted = FetchTopic("t", [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)])
+    request = FetchRequest(replica_id=-2, max_wait_ms=0, max_bytes=1 << 20, topics=[wanted])
+    answer = await answer_of(fetch.handle(request, context(follower, 11)))
+    answer.responses[0].partition_responses[0].record_set.release()
+    await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in metrics.exposition().decode())
+    assert segment_path(cluster, follower).read_bytes() == good
 
 
 async def drop(cluster: Cluster, broker: Broker, *records: int) -> None:

@@ -1,0 +1,59 @@
+"""What a debugging consumer (replica id -2) is sent is checked first: it reads to see whether a log is whole.
+
+`logs verify` and brokers that fetch to mend read so. A log whose bytes do not match their checksums goes to the
+scrubber, which finds out what is damaged. The answer is the same: its reader is told what stands there.
+"""
+
+from collections.abc import Sequence
+
+from barnabas.protocol.batch import CorruptBatch, TruncatedBatch
+from barnabas.protocol.entries import iterate_entries, verify_entry
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from broker.fetch_conversion import refuse
+from broker.fetch_reader import PartitionRead, release
+from broker.services import Services
+
+
+async def check_reads(reads: Sequence[PartitionRead], broker: Services) -> None:
+    """Have the scrubber look at the logs whose bytes are not whole."""
+    try:
+        for read in reads:
+            if read.records is not None:
+                await _check(read, read.records, broker)
+    except BaseException:
+        release(reads)
+        raise
+
+
+async def _check(read: PartitionRead, part: FileSlice, broker: Services) -> None:
+    partition = broker.replicas.partition(read.wanted.topic_partition)
+    if partition is None:
+        return
+    member, directory = partition.log, partition.directory
+    try:
+        if not await broker.offload.thread(f"read {directory.path}", _is_whole, part, read.wanted.fetch_offset):
+            directory.suspect(member)
+    except OSError as error:
+        if error.errno not in OUT_OF_RESOURCES:
+            directory.fail(error)
+        refuse(read, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _is_whole(part: FileSlice, offset: int) -> bool:
+    """Whether each batch matches its checksum and none goes back.
+
+    The first one may begin before `offset`; the last one may be cut, unless it is the first.
+    """
+    data, is_first = part.read(), True
+    try:
+        for position, header in iterate_entries(data):
+            verify_entry(data, position, header)
+            if (header.next_offset <= offset) if is_first else header.base_offset < offset:
+                return False
+            offset, is_first = header.next_offset, False
+    except TruncatedBatch:
+        return not is_first
+    except CorruptBatch:
+        return False
+    return True

@@ -29,7 +29,7 @@ from barnabas.storage.truncation import is_cut_by
 from replication.acknowledgements import PartitionRefused
 from replication.fetch_session import FollowerSession, Position
 from replication.fetcher_ports import FetcherPorts, FetcherSettings
-from replication.followed import Followed
+from replication.followed import Followed, records_of
 from replication.follower import (
     AskAgain,
     FetchFrom,
@@ -41,6 +41,7 @@ from replication.follower import (
     decide_truncation,
     epoch_to_ask,
 )
+from replication.kept_starts import KeptStarts
 from replication.leader_questions import EARLIEST, LATEST, ask_epoch_ends, ask_offsets
 from replication.replica import Replica
 
@@ -78,6 +79,7 @@ class Fetcher:
         self._delayed: dict[TopicPartition, Followed] = {}
         self._busy: dict[asyncio.Task[None], None] = {}
         self._busy_bytes = 0
+        self._starts = KeptStarts(self._spawn_busy, self._on_start_kept)
         self._wake = asyncio.Event()
         self._positions_due_ms = 0
 
@@ -194,8 +196,15 @@ class Fetcher:
             self._delay(followed, _THROTTLED_MS)
         elif followed.phase is Phase.FETCHING:
             log_ = followed.replica.log
-            position = Position(log_.log_end_offset, log_.log_start_offset, followed.leader_epoch)
+            # Only a durable start is told: a leader answers DeleteRecords on the strength of it.
+            position = Position(log_.log_end_offset, log_.durable_start_offset, followed.leader_epoch)
             self._session.want(topic_partition, position)
+            if followed.replica.has_start_to_keep:
+                self._starts.keep(followed.replica)
+
+    def _on_start_kept(self, topic_partition: TopicPartition) -> None:
+        if (followed := self._partitions.get(topic_partition)) is not None:
+            self._resume(followed)
 
     def _is_held(self, followed: Followed) -> bool:
         """Whether the quota holds it up: one that is throttled and lags, or has not been told yet that it does not."""
@@ -275,7 +284,10 @@ class Fetcher:
         followed.is_busy = True
         self._set_aside(followed)
         self._busy_bytes += held_bytes
-        task = self._ports.spawn(self._carry_out(followed, work, held_bytes), name=f"fetch {followed.topic_partition}")
+        self._spawn_busy(self._carry_out(followed, work, held_bytes), f"fetch {followed.topic_partition}")
+
+    def _spawn_busy(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._ports.spawn(work, name=name)
         self._busy[task] = None
         task.add_done_callback(lambda done: self._busy.pop(done, None))
 
@@ -406,7 +418,7 @@ class Fetcher:
                 if size and followed.waits_for_disk:
                     self._take_beside(followed, answer, size)
                     continue
-                await self._guarded(followed, self._take(followed, answer, _records_of(answer)))
+                await self._guarded(followed, self._take(followed, answer, records_of(answer)))
                 has_appended = has_appended or size > 0
                 turn_bytes += size
                 if turn_bytes >= _TURN_BYTES or clock.monotonic_us() >= turn_ends_us:
@@ -431,7 +443,7 @@ class Fetcher:
             # Not kept: it is asked for again when there is room.
             self._delay(followed, _SOON_MS)
             return
-        records = _records_of(answer)
+        records = records_of(answer)
         if 2 * size < memoryview(records.obj).nbytes:
             # A copy, so that the whole answer does not stay in memory as long as this small part of it.
             records = memoryview(bytearray(records))
@@ -484,11 +496,3 @@ class Fetcher:
             else:
                 self._on_error(followed, answer.error, followed.leader_epoch)
         return found
-
-
-def _records_of(answer: FetchablePartitionResponse) -> memoryview:
-    records = answer.record_set
-    if records is None:
-        return memoryview(b"")
-    assert isinstance(records, memoryview), "decoded"
-    return records

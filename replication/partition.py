@@ -65,6 +65,7 @@ class Partition(Replica):
         """What the leader knows of its followers; None in any other role."""
         self._waits = Acknowledgements()
         self._flushing = False
+        self._keeping_start = False
         self._undecided = False
         """Whether the pending proposal was answered without a decision, so that it has to be sent again."""
         self._takes_all = False
@@ -348,8 +349,7 @@ class Partition(Replica):
             if proposal is not None:
                 self._propose(proposal)
         self._advance()
-        if len(self._waits.trimmed):
-            complete(self._waits.trimmed, self.low_watermark)
+        self._let_go_of_trimmed()
 
     def check_lag(self) -> None:
         """Have replicas left out that lag for too long, and those taken in that could not be before.
@@ -433,15 +433,17 @@ class Partition(Replica):
 
     @property
     def low_watermark(self) -> int:
-        """The offset below which no live replica has anything any more; -1 while one has not said."""
+        """The offset below which no live replica will have anything again; -1 while one has not said."""
         assert self.leadership is not None
         ports = self._ports
         return self.leadership.low_watermark(
-            self.log.log_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
+            self.log.durable_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
         )
 
     def delete_records(self, before_offset: int) -> "asyncio.Future[None] | None":
         """Give up the records before an offset, -1 for all that are committed; what to wait for until all replicas did.
+
+        They did when their logs start there durably: it outlives a power cut of all of them.
 
         Raises:
             PartitionRefused: not leader, POLICY_VIOLATION where nothing may be deleted, OFFSET_OUT_OF_RANGE.
@@ -457,4 +459,21 @@ class Partition(Replica):
                 self._notify()
         except OffsetOutOfRange as error:
             raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
-        return None if self.low_watermark >= offset else wait_for(self._waits.trimmed, offset)
+        if self.low_watermark >= offset:
+            return None
+        if self.has_start_to_keep and not self._keeping_start:
+            self._keeping_start = True
+            self._ports.spawn(self._keep_own_start(), name=f"start of {self.topic_partition}")
+        return wait_for(self._waits.trimmed, offset)
+
+    async def _keep_own_start(self) -> None:
+        try:
+            while self.has_start_to_keep and await self.keep_start():
+                self._let_go_of_trimmed()
+        finally:
+            self._keeping_start = False
+        self._let_go_of_trimmed()
+
+    def _let_go_of_trimmed(self) -> None:
+        if self.leadership is not None and len(self._waits.trimmed):
+            complete(self._waits.trimmed, self.low_watermark)

@@ -174,6 +174,21 @@ class Replica:
         if (has_risen or has_moved) and self._watchers:
             self._notify()
 
+    @property
+    def has_start_to_keep(self) -> bool:
+        """Whether a power cut could still undo the last move of the log's start."""
+        return self.log.durable_start_offset < self.log.log_start_offset and not self.is_offline
+
+    async def keep_start(self) -> bool:
+        """Return once the log's start, as it is now, is durable; False where its directory failed or it is gone."""
+        log_ = self.log
+        try:
+            await self.directory.keep_start(log_)
+        except LogOffline:
+            # Another may have taken its place meanwhile.
+            return log_ is not self.log
+        return True
+
     async def truncate_to(self, offset: int, *, leader_epoch: LeaderEpoch) -> None:
         """Cut the log to agree with the leader's; returns when the cut is synced.
 

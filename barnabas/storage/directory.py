@@ -86,6 +86,7 @@ class LogDirectory:
         self._slowest_write_us = 0
         self._stalled_until_us = 0
         self._flushing: dict[Log, asyncio.Task[None]] = {}
+        self._keeping_starts: asyncio.Task[None] | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._stale: set[TopicPartition] = set()
         # Held while a checkpoint file is written: a log may be made while a thread writes one.
@@ -253,23 +254,25 @@ class LogDirectory:
 
         The recovery point on disk must not be above `offset` any more.
         """
-        await self.settled(member)
-        try:
-            member.truncate_to(offset)
-        except OSError as error:
-            self.fail(error)
-            raise LogOffline(str(member.topic_partition)) from error
-        await self.flush(member, offset)
+        await self._cut(member, member.truncate_to, offset)
 
     async def restart(self, member: Log, offset: int) -> None:
         """Drop all records, begin again at `offset` and sync that; else as `truncate`. Raises LogOffline."""
+        await self._cut(member, member.truncate_fully_and_start_at, offset)
+        member.durable_start_offset = member.log_start_offset
+
+    async def _cut(self, member: Log, cut: Callable[[int], object], offset: int) -> None:
         await self.settled(member)
+        start_offset = member.log_start_offset
         try:
-            member.truncate_fully_and_start_at(offset)
+            cut(offset)
         except OSError as error:
             self.fail(error)
             raise LogOffline(str(member.topic_partition)) from error
         await self.flush(member, offset)
+        if member.log_start_offset < start_offset:
+            # Before anything is appended below the start that the checkpoint says.
+            await self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
 
     # Removal
 
@@ -348,27 +351,49 @@ class LogDirectory:
         if name == CLEANER_CHECKPOINT:
             return {tp: self.first_dirty[tp] for tp, _ in self.members() if tp in self.first_dirty}
         assert name == LOG_START_OFFSET_CHECKPOINT
-        return {
-            tp: member.log_start_offset
-            for tp, member in self.members()
-            if member.log_start_offset > member.segments.first.base_offset
-        }
+        # Also where the first segment begins there: the removal of those before it is not synced.
+        return {tp: member.log_start_offset for tp, member in self.members() if member.log_start_offset}
 
     async def checkpoint(self, *names: str) -> None:
         """Write these checkpoint files where they changed. Failure takes the directory offline."""
         for name in names:
-            offsets = self.offsets_to_checkpoint(name)
-            if self.failure is not None or self._written.get(name) == offsets:
-                continue
-            try:
-                await self._offload.thread(f"flush:{self.path}", self.write_checkpoint, name, offsets)
-            except OSError as error:
-                self.fail(error)
-                return
-            if name == RECOVERY_POINT_CHECKPOINT:
-                for _, member in self.members():
-                    if not member.offline:
-                        member.remove_old_snapshots()
+            if self._written.get(name) != self.offsets_to_checkpoint(name):
+                await self._checkpoint(name)
+
+    async def _checkpoint(self, name: str) -> None:
+        if self.failure is not None:
+            return
+        members, offsets = self.members(), self.offsets_to_checkpoint(name)
+        try:
+            await self._offload.thread(f"flush:{self.path}", self.write_checkpoint, name, offsets)
+        except OSError as error:
+            self.fail(error)
+            return
+        if name == RECOVERY_POINT_CHECKPOINT:
+            for _, member in self.members():
+                if not member.offline:
+                    member.remove_old_snapshots()
+        elif name == LOG_START_OFFSET_CHECKPOINT:
+            for tp, member in members:
+                member.durable_start_offset = min(offsets.get(tp, 0), member.log_start_offset)
+
+    async def keep_start(self, member: Log) -> None:
+        """Return once the log's start, as it is now, outlives a power cut. All who wait share a write. LogOffline."""
+        start_offset = member.log_start_offset
+        while member.durable_start_offset < min(start_offset, member.log_start_offset):
+            if member.offline or self.failure is not None:
+                raise LogOffline(str(member.topic_partition))
+            running = self._keeping_starts
+            if running is None:
+                running = self._keeping_starts = asyncio.get_running_loop().create_task(self._keep_starts())
+            await asyncio.wait([running])
+            running.result()
+
+    async def _keep_starts(self) -> None:
+        try:
+            await self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        finally:
+            self._keeping_starts = None
 
     async def checkpoint_all(self) -> None:
         """Write all checkpoint files; deleted partitions are forgotten."""
@@ -453,23 +478,20 @@ class LogDirectory:
 
     def write_boot_record(self, record: BootRecord) -> None:
         """Say durably on which start of the machine this broker runs. Failure takes the directory offline."""
-        if self.failure is not None:
-            return
-        try:
-            self._disk.write_durably(f"{self.path}/{BOOT_RECORD}", record.encode())
-        except OSError as error:
-            self.fail(error)
+        if self.failure is None:
+            self._write_durably(BOOT_RECORD, record.encode())
 
     def write_meta(self, meta: MetaProperties) -> None:
         """Say durably whose directory this is. Failure takes the directory offline."""
-        if self.failure is not None or self.meta == meta:
-            return
+        if self.failure is None and self.meta != meta and self._write_durably(META_PROPERTIES, meta.encode()):
+            self.meta = meta
+
+    def _write_durably(self, name: str, data: bytes) -> bool:
         try:
-            self._disk.write_durably(f"{self.path}/{META_PROPERTIES}", meta.encode())
+            self._disk.write_durably(f"{self.path}/{name}", data)
         except OSError as error:
             self.fail(error)
-            return
-        self.meta = meta
+        return self.failure is None
 
 
 def _timed_write(prepared: PreparedAppend, clock: Clock) -> int:

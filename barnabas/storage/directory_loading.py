@@ -109,6 +109,8 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             assert loaded is not None
             high_watermark = high_watermarks.get(loaded.topic_partition, 0)
             _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
+            # What only the names of files say is not synced yet.
+            loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
         if clean:
             disk.remove(marker)
         # After a crash the names of the logs themselves may not have reached the disk.

@@ -3,10 +3,10 @@
 Owned by the event loop: every method runs there unless it says otherwise, and none awaits. Appending is in append.py,
 reading in read.py, truncation in truncation.py, loading in recovery.py.
 
-Invariants: log_start_offset <= high_watermark <= log_end_offset; the recovery point (below which all is synced) is not
-above the end and never moves before its fsync returned; producers are applied up to the end; every leader epoch begins
-below the end, but for the current one. After an I/O error `offline` is set for good: nothing is taken or given any
-more.
+Invariants: durable_start_offset (what is sure to outlive a power cut) <= log_start_offset <= high_watermark <=
+log_end_offset; the recovery point (below which all is synced) is not above the end and never moves before its fsync
+returned; producers are applied up to the end; every leader epoch begins below the end, but for the current one. After
+an I/O error `offline` is set for good: nothing is taken or given any more.
 
 What must reach the disk but not before an answer goes out is handed to the owner, the log directory: it runs flushes
 in its thread, removes files after their delay and sees to the failure of any of these.
@@ -70,6 +70,7 @@ class Log:
         "damage",
         "directory",
         "directory_synced",
+        "durable_start_offset",
         "epochs_dirty",
         "generation",
         "high_watermark",
@@ -94,7 +95,7 @@ class Log:
         self.config = config
         self.ports = ports
         self.segments = state.segments
-        self.log_start_offset = state.log_start_offset
+        self.log_start_offset = self.durable_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
         self.recovery_point = state.recovery_point
         self.high_watermark = state.log_start_offset

@@ -73,6 +73,7 @@ def truncate_fully(target: "Log", offset: int) -> None:
 
 def _complete(target: "Log", *, start_offset: int, end_offset: int) -> None:
     target.log_start_offset = start_offset
+    target.durable_start_offset = min(target.durable_start_offset, start_offset)
     target.log_end_offset = end_offset
     target.recovery_point = min(target.recovery_point, end_offset)
     target.damage.keep_within(

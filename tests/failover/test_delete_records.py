@@ -92,6 +92,16 @@ def watermarks(cluster: LocalCluster) -> tuple[int, int]:
         consumer.close()
 
 
+def known_watermarks(cluster: LocalCluster) -> tuple[int, int] | None:
+    """As `watermarks`; None while the new leader does not know how far the log is committed."""
+    try:
+        return watermarks(cluster)
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() != confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE:
+            raise
+        return None
+
+
 def leader(cluster: LocalCluster) -> int:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     return int(admin.list_topics("t", timeout=WAIT_SECONDS).topics["t"].partitions[0].leader)
@@ -174,3 +184,22 @@ def test_a_restart_of_all_and_a_change_of_leaders_keep_the_start(cluster: LocalC
     assert done.returncode == 2, "an offset is not negative; all is called end"
     assert delete(cluster, RECORDS).returncode == 0
     assert watermarks(cluster) == (RECORDS, RECORDS)
+
+
+def test_what_was_deleted_stays_so_when_all_brokers_are_killed_at_once(tmp_path: Path) -> None:
+    with new_cluster(tmp_path, brokers=3) as cluster:
+        make_topic(cluster, "t", {"min.insync.replicas": "2"})
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        for number in range(20):
+            producer.produce("t", b"record %d" % number, partition=0)
+        assert producer.flush(WAIT_SECONDS) == 0
+        assert delete(cluster, 10).returncode == 0
+        for broker_id in cluster.broker_ids:
+            cluster.kill(broker_id)
+        assert [start_on_disk(cluster, broker_id) for broker_id in cluster.broker_ids] == [10, 10, 10]
+        for broker_id in cluster.broker_ids:
+            cluster.start_broker(broker_id, wait=False)
+        for broker_id in cluster.broker_ids:
+            cluster.wait_for_broker(broker_id)
+        wait_for_leaders(cluster.bootstrap_servers, [PARTITION])
+        until(lambda: known_watermarks(cluster) == (10, 20), "what stands there")

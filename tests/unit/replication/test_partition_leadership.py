@@ -367,12 +367,12 @@ async def test_records_are_deleted_when_every_live_replica_has_let_go() -> None:
     fetch(partition, 3, OTHER, start=2)
     assert not wait.done()
     fetch(partition, 3, THIRD, start=2)
-    assert (wait.result(), partition.low_watermark) == (None, 2)
+    assert (await wait, partition.low_watermark) == (None, 2)
     del world.live[THIRD]
     wait = partition.delete_records(-1)
     assert wait is not None
     fetch(partition, 3, OTHER, start=3)
-    assert wait.result() is None, "who is gone is not waited for"
+    assert await wait is None, "who is gone is not waited for"
     assert partition.delete_records(1) is None
 
 
@@ -466,6 +466,9 @@ async def test_what_is_gone_everywhere_already_is_not_waited_for() -> None:
     _, partition = await leading()
     append_now(partition, b"a", b"b")
     fetch(partition, 2, start=1)
+    wait = partition.delete_records(1)
+    assert wait is not None
+    await wait
     assert partition.delete_records(1) is None
 
 

@@ -7,7 +7,7 @@ may be there, and no offset may be missing in between.
 
 from barnabas.protocol.batch import iterate_headers
 from barnabas.storage.append import AppendOrigin
-from barnabas.storage.file_names import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_anew
@@ -186,18 +186,52 @@ class Restart(LogScenario):
 
 
 class DeleteRecords(LogScenario):
-    """The start moves; the checkpoint says so; retention removes what is below."""
+    """The start moves; the directory keeps it; retention removes what is below."""
+
+    to = 4
 
     async def act(self) -> None:
         self.log.advance_high_watermark(8)
-        self.start_at_most = 4
-        self.log.advance_log_start_offset(4)
-        await self.directory.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        self.start_at_most = self.to
+        self.log.advance_log_start_offset(self.to)
+        await self.directory.keep_start(self.log)
         # Told to the client: it never comes back.
-        self.start = 4
+        self.start = self.to
         self.log.delete_old_segments(NOW)
         await self.background()
         await self.directory.checkpoint_all()
+
+
+class DeleteRecordsAtSegment(DeleteRecords):
+    """The same where a segment begins: retention leaves nothing below the start."""
+
+    to = 6
+
+
+class RestartBelow(LogScenario):
+    """A log whose start was kept begins again below it, and gets records there."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        self.log.advance_high_watermark(8)
+        self.log.advance_log_start_offset(7)
+        await self.directory.keep_start(self.log)
+        self.start, self.start_at_most = 2, 7
+
+    async def act(self) -> None:
+        self.cut_to = 0
+        await self.store.directories.restart_at(TP, 2)
+        self.cut_to = None
+        self.start = self.start_at_most = self.records = self.flushed = 2
+        self.append(3)
+        await self.flush()
+        await self.background()
+
+    def check_log(self, promised: int) -> None:
+        if self.cut_to is not None:
+            # As it was, or begun again; or empty at its old start, which is out of the range of its leader.
+            promised, self.records = 2, max(self.records, 8)
+        super().check_log(promised)
 
 
 class Retention(LogScenario):
@@ -346,6 +380,8 @@ SCENARIOS = (
     TruncateAtSegment,
     Restart,
     DeleteRecords,
+    DeleteRecordsAtSegment,
+    RestartBelow,
     Retention,
     Checkpoints,
     Close,

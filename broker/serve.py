@@ -216,15 +216,14 @@ class _Start:
             report_directory_failure(zk, broker_id), name="report of a failed log directory"
         )
         log_directories.write_meta_properties(broker_id, cluster_id)
-        self._begin_chore(boot.run(), "doubt about the ends of logs")
         self._begin_chores(services, LogScrubbing(services, ports.disk, network, control_plane, membership))
         self._undo.push_async_callback(services.controller.stop)
         await services.controller.start()
         self._undo.callback(services.features.stop)
         await services.features.start()
         await self._arrive(services)
-        doubt = ports.supervisor.spawn(boot.run(), name="doubt about the ends of logs")
-        self._undo.callback(doubt.cancel)
+        # Only now: before a controller has told all that there is, nothing would be in doubt.
+        self._begin_chore(boot.run(), "doubt about the ends of logs")
         for name, listener in listeners.items():
             listener.start(_accept(services, name))
         _announce(broker_id, listeners)

@@ -3,8 +3,9 @@
 A log is, in order: a *clean* part below its first dirty offset (the checkpoint), which an earlier cleaning has seen; a
 *dirty* part up to the uncleanable offset; and what no cleaning touches. The uncleanable offset is the beginning of a
 segment: of the active one, of the one that holds the first unstable offset, or of the first dirty one with a record
-that is younger than min.compaction.lag.ms. A cleaning may end before it, where its offset map is full. The high
-watermark is not consulted: Kafka 2.7 does not either.
+that is younger than min.compaction.lag.ms. A cleaning may end before it, where its offset map is full. What is not
+committed yet is not touched either, which Kafka 2.7 does not look at: for the first unstable offset the driver gives
+the last stable one, which is not above the high watermark.
 
 A segment that is clean in part counts as dirty.
 

@@ -49,6 +49,7 @@ class MapFilling:
             if taken < len(chosen):
                 self.end_offset = int(offset[taken])
                 return False
+            del columns
         self.end_offset = max(self.end_offset, int(table.last_offset[-1]) + 1)
         return True
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from barnabas.protocol.batch import CODEC_MASK, CURRENT_MAGIC, HEADER_BYTES, InvalidRecord
-from barnabas.protocol.compression import decompress
+from barnabas.protocol.compression import inflate
 from barnabas.protocol.entries import iterate_entry_records
 from barnabas.protocol.records import Record
 from barnabas.storage.cleaning.batch_table import BatchTable, Bools
@@ -60,7 +60,10 @@ class RecordColumns:
 
 
 def read_columns(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> Iterator[RecordColumns]:
-    """The records of these batches of the table, in order. Raises a CorruptBatch."""
+    """The records of these batches of the table, in order. Raises a CorruptBatch.
+
+    Who lets go of the columns before it asks for the next ones holds one of them at a time.
+    """
     if len(rows) == 0:
         return
     is_compressed = (table.attributes[rows] & CODEC_MASK) != 0
@@ -78,21 +81,18 @@ def read_columns(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> 
 
 
 def _read_compressed(table: BatchTable, rows: Ints, max_decompressed_bytes: int) -> Iterator[RecordColumns]:
-    payloads: list[bytes] = []
-    begun = held = 0
+    # A few bytes may inflate to hundreds of megabytes, which are held once: no piece is kept beside the whole.
+    data, ends, begun = bytearray(), list[int](), 0
     for place, row in enumerate(rows.tolist()):
-        header = table.header(row)
-        payload = decompress(header.codec, table.content(row)[HEADER_BYTES:], max_decompressed_bytes)
-        payloads.append(payload)
-        held += len(payload)
-        if held >= _INFLATED_BYTES or place == len(rows) - 1:
-            ends = np.cumsum([len(each) for each in payloads])
-            starts = np.append(0, ends[:-1])
-            yield _decode(table, rows[begun : place + 1], b"".join(payloads), starts, ends)
-            payloads, begun, held = [], place + 1, 0
+        for piece in inflate(table.header(row).codec, table.content(row)[HEADER_BYTES:], max_decompressed_bytes):
+            data += piece
+        ends.append(len(data))
+        if len(data) >= _INFLATED_BYTES or place == len(rows) - 1:
+            yield _decode(table, rows[begun : place + 1], data, np.array([0, *ends[:-1]]), np.array(ends))
+            data, ends, begun = bytearray(), [], place + 1
 
 
-def _decode(table: BatchTable, rows: Ints, data: bytes, starts: Ints, ends: Ints) -> RecordColumns:
+def _decode(table: BatchTable, rows: Ints, data: bytes | bytearray, starts: Ints, ends: Ints) -> RecordColumns:
     """The columns of the records that lie in `data`, batch by batch, from these starts to these ends."""
     counts = table.record_count[rows]
     try:
@@ -119,7 +119,7 @@ def _decode(table: BatchTable, rows: Ints, data: bytes, starts: Ints, ends: Ints
     return RecordColumns(array, row, offset, time_at, key_at, key_bytes, has_value, start, end)
 
 
-def _follow(data: bytes, starts: list[int], ends: list[int], counts: list[int]) -> list[int]:
+def _follow(data: bytes | bytearray, starts: list[int], ends: list[int], counts: list[int]) -> list[int]:
     """Where each record begins. Raises InvalidRecord where a batch's records do not end with it, or IndexError."""
     found: list[int] = []
     add = found.append

@@ -110,7 +110,7 @@ class RecordFilter:
         wanted = np.flatnonzero(is_data & (action == _COPY))
         held = 0
         for columns in read_columns(table, wanted, self._max_decompressed_bytes):
-            held += columns.memory_bytes
+            held = max(held, columns.memory_bytes)
             keep = self._keep(columns, keeps_deletes=keeps_deletes)
             present = np.bincount(columns.row, minlength=len(table))
             kept = np.bincount(columns.row[keep], minlength=len(table))
@@ -122,6 +122,7 @@ class RecordFilter:
                     row = batch.row
                     action[row], replacements[row] = _REPLACE, batch.data
                     last_offset[row], max_timestamp[row] = batch.last_offset, batch.max_timestamp
+            del columns
         self.counts.buffer_bytes = max(self.counts.buffer_bytes, held + 2 * len(table.data))
         for row in self._lasts_of_producers(table, action):
             action[row], replacements[row] = _REPLACE, _emptied(table, row)
@@ -230,8 +231,9 @@ def _rebuild(table: BatchTable, columns: RecordColumns, chosen: Ints) -> list[_R
         header = table.header(at)
         header.max_timestamp = newest[place]
         header.record_count = counts[place]
-        payload = b"".join(runs[run_begins[place] : run_end])
-        batch = frame(header, compress(header.codec, payload))
+        stays = runs[run_begins[place] : run_end]
+        # What is one piece may be large, and is not copied.
+        batch = frame(header, compress(header.codec, stays[0] if len(stays) == 1 else b"".join(stays)))
         rebuilt.append(_Rebuilt(at, batch, header.last_offset, header.max_timestamp))
     return rebuilt
 

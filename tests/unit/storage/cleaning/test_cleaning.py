@@ -1,5 +1,6 @@
 """A cleaning over files: which records, tombstones and batches stay, and what they look like then."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -335,3 +336,24 @@ def test_memory_is_told_and_bounded_by_map_and_buffer(log: SegmentWorld) -> None
     limits = replace(LIMITS, offset_map_bytes=24 * 1000)
     result = log.clean(log.job(limits=limits)).result
     assert 24 * 900 < result.memory_bytes < 24 * 1000 + 20 * LIMITS.io_buffer_bytes
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_of_small_batches_that_inflate_to_much_one_is_held_once(log: SegmentWorld, codec: Codec) -> None:
+    large = 8_000_000
+    # The first record of each goes: what stays is written anew.
+    for n in range(3):
+        log.put(("a", "x"), (f"{n}", "x" * large), codec=codec)
+    log.roll()
+    log.last_put.clear()
+    job = log.job()
+    tracemalloc.start()
+    try:
+        cleaned = run(log.disk, job)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (cleaned.result.records_read, cleaned.result.records_kept) == (6, 4)
+    assert large < cleaned.result.memory_bytes < 1.1 * large
+    # Compressors set aside room for what cannot be compressed, which they do not touch.
+    assert peak_bytes < (1.2 if codec is Codec.GZIP else 2.2) * large

@@ -140,7 +140,7 @@ class Mender:
         if directory.cleaning is partition.log:
             # It ends soon: where it comes to the damage, if not before.
             return
-        directory.mending = partition.log
+        damaged = directory.mending = partition.log
         try:
             mended = await self._mend_log(partition)
         except (CannotMend, UnfitBatches, CorruptSegment, ClientError, PartitionRefused, LogOffline) as error:
@@ -148,7 +148,9 @@ class Mender:
             self._put_off(at)
             return
         except OSError as error:
-            directory.fail(error)
+            # A log that was deleted or moved meanwhile took its files along.
+            if not damaged.offline:
+                directory.fail(error)
             return
         finally:
             directory.mending = None

@@ -156,6 +156,8 @@ async def test_the_mender_and_the_cleaner_keep_off_each_others_log(tmp_path: Pat
 
     async def connect(*_: object) -> Connection:
         mending.append(directory.mending)
+        if log.offline:
+            raise FileNotFoundError("deleted meanwhile")
         raise CannotMend("not now")
 
     async def resign(_: object) -> Sequence[TopicPartition]:
@@ -178,6 +180,11 @@ async def test_the_mender_and_the_cleaner_keep_off_each_others_log(tmp_path: Pat
     directory.cleaning = None
     await mender.mend([log])
     assert (mending, directory.mending) == ([log], None)
+    # A log that is deleted or moved takes its files along: that is no failure of the directory.
+    log.offline = True
+    await Mender(services.replicas, scrubber, ports).mend([log])
+    assert (len(mending), directory.failure) == (2, None)
+    log.offline = False
     for broker in cluster.brokers:
         await broker.stop()
     await cluster.host.close()

@@ -35,7 +35,6 @@ from barnabas.storage.log_parts import LogFlush, LogPorts, LogState
 from barnabas.storage.read import (
     LogRead,
     OffsetOutOfRange,
-    TimestampedOffset,
     TimestampSearch,
     find_aborted,
     offset_bound,
@@ -232,16 +231,6 @@ class Log:
         if self.offline:
             raise LogOffline(str(self.topic_partition))
         return search_timestamp(self, timestamp)
-
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The same at once, for who may take the time."""
-        search = self.search_timestamp(timestamp)
-        while True:
-            try:
-                next(search)
-            except StopIteration as done:
-                found: TimestampedOffset | None = done.value
-                return found
 
     def offsets_before(self, timestamp: int, *, max_count: int) -> list[int]:
         """What ListOffsets v0 answers; see read.offsets_before."""

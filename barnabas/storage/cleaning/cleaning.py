@@ -1,8 +1,8 @@
 """One cleaning of one log, step by step: filling the offset map, then writing the segments again, group by group.
 
 The state of a worker, and of one piece of its work. Memory is bounded by the offset map, a read buffer (which grows to
-the largest batch) and what one batch inflates to, or some small ones. Bytes count against the rate that is allowed when they
-are read, each time, and when they are written.
+the largest batch) and what one batch inflates to, or some small ones. Bytes count against the rate that is allowed when
+they are read, each time, and when they are written.
 """
 
 from collections.abc import Generator, Iterator

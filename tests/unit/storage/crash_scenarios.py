@@ -14,7 +14,7 @@ from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_an
 from barnabas.storage.replacement import replace_segments
 from tests.support.clock import ManualClock
 from tests.support.crash_points import CrashPoint, Scenario
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import Store, open_store
 
 ONE = len(batch(b"v" * 20, producer=(7, 0, 0)))
@@ -114,7 +114,7 @@ class LogScenario(Scenario):
         if offset > log.log_start_offset:
             assert log.producers.get(7).last_sequence == offset - 1
         for number in range(log.log_start_offset, log.log_end_offset):
-            assert log.offset_for_timestamp(NOW + number).offset == number
+            assert offset_for_timestamp(log, NOW + number).offset == number
 
 
 class Append(LogScenario):

@@ -10,7 +10,7 @@ from barnabas.protocol.batch import iterate_headers
 from barnabas.storage.log_config import LogConfig
 from tests.support.clock import ManualClock
 from tests.support.crash_disk import CrashDisk, Crashed
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import Store, open_store
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, file_delete_delay_ms=0)
@@ -200,7 +200,7 @@ class World:
         ]
         for wanted in (NOW, NOW + 17, NOW + 49):
             expected = next((offset for offset, timestamp in records if timestamp >= wanted), None)
-            got = log.offset_for_timestamp(wanted)
+            got = offset_for_timestamp(log, wanted)
             assert (None if got is None else got.offset) == expected
 
 

@@ -14,6 +14,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.open_files import OpenFiles
+from barnabas.storage.read import TimestampedOffset
 from barnabas.storage.segment import Segment, SegmentFiles
 from tests.support.clock import ManualClock
 
@@ -110,3 +111,14 @@ def read_bytes(log: Log, offset: int, *, max_bytes: int = 1 << 30, upper: int | 
     data = read.slice.read()
     read.slice.release()
     return data
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
+    """The first record that is at least so late, searched for without a pause."""
+    search = log.search_timestamp(timestamp)
+    while True:
+        try:
+            next(search)
+        except StopIteration as done:
+            found: TimestampedOffset | None = done.value
+            return found

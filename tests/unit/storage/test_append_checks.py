@@ -9,7 +9,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.records import Record, build_batch
 from barnabas.storage.append import AppendOrigin, AppendRejected, RecordError
 from barnabas.storage.log_config import LogConfig, RecordValidation, TimestampType
-from tests.unit.storage.logs import NOW, append, batch, make_log, read_bytes
+from tests.unit.storage.logs import NOW, append, batch, make_log, offset_for_timestamp, read_bytes
 
 LARGE = b"v" * 20_000
 
@@ -125,7 +125,7 @@ def test_a_header_that_lies_about_the_greatest_timestamp_is_put_right(tmp_path):
     header = read_header(data)
     verify_crc(data, 0, header)
     assert (info.max_timestamp, header.max_timestamp) == (NOW, NOW)
-    assert log.offset_for_timestamp(NOW + 1) is None
+    assert offset_for_timestamp(log, NOW + 1) is None
 
 
 def test_a_duplicate_is_answered_with_its_original_and_not_written(tmp_path):

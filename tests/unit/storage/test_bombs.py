@@ -15,7 +15,7 @@ from barnabas.storage.append import AppendRejected
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from tests.support.bombs import MEBIBYTE, bomb_of_one_record, bombs
-from tests.unit.storage.logs import NOW, append, batch, make_log
+from tests.unit.storage.logs import NOW, append, batch, make_log, offset_for_timestamp
 
 LITTLE_BYTES = MEBIBYTE
 
@@ -59,7 +59,7 @@ def test_a_lookup_by_time_looks_through_a_bomb_and_holds_little_of_it(tmp_path: 
     append(log, memoryview(bytearray(bomb_of_one_record(Codec.ZSTD, 64 * MEBIBYTE))))
     append(log, batch(b"late", timestamp=NOW + 10))
     tracemalloc.start()
-    found = [log.offset_for_timestamp(NOW), log.offset_for_timestamp(NOW + 1)]
+    found = [offset_for_timestamp(log, NOW), offset_for_timestamp(log, NOW + 1)]
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [(place.offset, place.timestamp) for place in found if place] == [(2, NOW), (3, NOW + 10)]

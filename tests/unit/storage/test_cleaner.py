@@ -22,7 +22,7 @@ from barnabas.storage.file_names import CLEANER_CHECKPOINT
 from barnabas.storage.log import Log
 from barnabas.storage.maintenance import sweep_log
 from tests.unit.storage.cleaning_store import CONFIG, CleaningStore, last_values
-from tests.unit.storage.logs import NOW, TP, read_bytes, replicate
+from tests.unit.storage.logs import NOW, TP, offset_for_timestamp, read_bytes, replicate
 from tests.unit.storage.stores import open_store
 
 DAY_MS = 24 * 3600 * 1000
@@ -76,7 +76,7 @@ async def test_a_reader_of_what_was_replaced_reads_on_and_then_meets_no_gap(stor
         assert after.slice is not None
         assert int.from_bytes(after.slice.read()[:8], "big") == max(27, offset)
         after.slice.release()
-    found = log.offset_for_timestamp(NOW)
+    found = offset_for_timestamp(log, NOW)
     assert found is not None
     assert found.offset == 27
     await store.directory.carry_out_removals()

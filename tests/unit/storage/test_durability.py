@@ -5,7 +5,7 @@ import contextlib
 from barnabas.protocol.batch import iterate_headers
 from barnabas.storage.log_config import LogConfig
 from tests.support.crash_disk import CrashDisk, Crashed
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import open_store
 
 ONE = len(batch(b"v" * 20))
@@ -65,7 +65,7 @@ class Machine:
 
     def check_timestamps(self):
         for number in range(self.log.log_start_offset, self.log.log_end_offset):
-            assert self.log.offset_for_timestamp(NOW + 10 * number).offset == number
+            assert offset_for_timestamp(self.log, NOW + 10 * number).offset == number
 
 
 async def test_a_flush_after_a_roll_keeps_the_new_segments_name():

@@ -10,7 +10,7 @@ from barnabas.storage.replacement import replace_segments
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.cleaning_store import CONFIG as CLEANING_CONFIG
 from tests.unit.storage.cleaning_store import CleaningStore
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import open_store
 
 ONE = len(batch(b"v" * 20))
@@ -54,7 +54,7 @@ async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
     log.damage.remove(damaged)
     found = [header.base_offset for offset in (0, 4, 8) for _, header in iterate_headers(read_bytes(log, offset))]
     assert found == [0, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert [log.offset_for_timestamp(NOW + number).offset for number in (0, 1, 2, 3, 4)] == [0, 2, 2, 3, 4]
+    assert [offset_for_timestamp(log, NOW + number).offset for number in (0, 1, 2, 3, 4)] == [0, 2, 2, 3, 4]
     await store.directories.close()
     store.disk.kill()
     store.disk.restart()

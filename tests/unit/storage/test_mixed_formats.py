@@ -13,7 +13,17 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig, TimestampType
 from barnabas.storage.read import TimestampsUnknown
 from tests.unit.protocol.old_formats import build, read
-from tests.unit.storage.logs import NOW, TP, Owner, append, make_log, make_ports, read_bytes, replicate
+from tests.unit.storage.logs import (
+    NOW,
+    TP,
+    Owner,
+    append,
+    make_log,
+    make_ports,
+    offset_for_timestamp,
+    read_bytes,
+    replicate,
+)
 from tests.unit.storage.stores import open_store
 
 CONFIG = LogConfig(index_interval_bytes=100, segment_bytes=900)
@@ -75,17 +85,17 @@ def test_every_offset_is_found(tmp_path):
 def test_every_time_is_found_in_the_formats_that_have_times(tmp_path):
     log = filled(tmp_path)
     for offset in range(4 * EACH):
-        found = log.offset_for_timestamp(time_of(offset))
+        found = offset_for_timestamp(log, time_of(offset))
         assert (found.offset, found.timestamp) == (offset, time_of(offset))
-        assert log.offset_for_timestamp(time_of(offset) - 9).offset == offset
-    assert log.offset_for_timestamp(time_of(4 * EACH)) is None
+        assert offset_for_timestamp(log, time_of(offset) - 9).offset == offset
+    assert offset_for_timestamp(log, time_of(4 * EACH)) is None
 
 
 def test_times_are_found_after_the_start_of_a_log_that_begins_within_a_wrapper(tmp_path):
     log = filled(tmp_path)
     log.advance_high_watermark(END)
     log.advance_log_start_offset(3 * EACH + 2)
-    assert log.offset_for_timestamp(NOW).offset == 3 * EACH + 2
+    assert offset_for_timestamp(log, NOW).offset == 3 * EACH + 2
 
 
 def test_the_brokers_time_of_a_wrapper_is_that_of_its_first_record_too(tmp_path):
@@ -95,14 +105,14 @@ def test_the_brokers_time_of_a_wrapper_is_that_of_its_first_record_too(tmp_path)
         data = build([Record(i, 1, None, b"v") for i in range(3)], magic=1, codec=Codec.GZIP)
         info = append(log, memoryview(bytearray(data)), now_ms=NOW + number)
         assert info.log_append_time_ms == info.max_timestamp == NOW + number
-    assert [log.offset_for_timestamp(NOW + number).offset for number in (0, 1)] == [0, 3]
+    assert [offset_for_timestamp(log, NOW + number).offset for number in (0, 1)] == [0, 3]
 
 
 def test_a_topic_without_times_says_so(tmp_path):
     log = filled(tmp_path)
     log.config = replace(log.config, message_format=0)
     with pytest.raises(TimestampsUnknown):
-        log.offset_for_timestamp(NOW)
+        offset_for_timestamp(log, NOW)
 
 
 async def test_recovery_keeps_what_is_whole_and_cuts_what_is_damaged(tmp_path):
@@ -112,7 +122,7 @@ async def test_recovery_keeps_what_is_whole_and_cuts_what_is_damaged(tmp_path):
     store = await open_store(str(tmp_path), config=CONFIG)
     log = store.directories.log(TP)
     assert records_of(log) == expected()
-    assert [log.offset_for_timestamp(time_of(offset)).offset for offset in range(4 * EACH)] == list(range(4 * EACH))
+    assert [offset_for_timestamp(log, time_of(offset)).offset for offset in range(4 * EACH)] == list(range(4 * EACH))
     last = log.segments.active
     store.kill()
     path = tmp_path / "topic-0" / f"{last.base_offset:020}.log"
@@ -132,7 +142,7 @@ async def test_a_clean_log_opens_as_it_was(tmp_path):
     store = await open_store(str(tmp_path), config=CONFIG)
     log = store.directories.log(TP)
     assert (records_of(log), log.log_end_offset) == (expected(), END)
-    assert log.offset_for_timestamp(time_of(5)).offset == 5
+    assert offset_for_timestamp(log, time_of(5)).offset == 5
 
 
 async def test_an_entry_of_an_old_format_greater_than_a_window_is_checked_whole(tmp_path):
@@ -172,7 +182,7 @@ def test_a_follower_has_the_same_bytes(tmp_path):
         assert info.first_offset <= info.last_offset
         offset = follower.log_end_offset
     assert records_of(follower) == expected()
-    assert [follower.offset_for_timestamp(time_of(at)).offset for at in range(4 * EACH)] == list(range(4 * EACH))
+    assert [offset_for_timestamp(follower, time_of(at)).offset for at in range(4 * EACH)] == list(range(4 * EACH))
     for at in range(END):
         assert read(read_bytes(follower, at))[0].offset == begins(at)
 
@@ -298,5 +308,5 @@ def test_times_in_any_order_are_found_where_they_first_are(tmp_path, magic, code
         times += some
     for wanted in range(NOW - 1, NOW + 42):
         first = next((offset for offset, time in enumerate(times) if time >= wanted), None)
-        found = log.offset_for_timestamp(wanted)
+        found = offset_for_timestamp(log, wanted)
         assert (None if found is None else found.offset) == first, wanted - NOW

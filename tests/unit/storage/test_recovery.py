@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.protocol.batch import HEADER_BYTES, iterate_headers
 from barnabas.storage.log_config import LogConfig
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes, replicate
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes, replicate
 from tests.unit.storage.stores import open_store
 
 LOG = "topic-0/00000000000000000000.log"
@@ -139,7 +139,7 @@ async def test_a_missing_index_is_built_again(tmp_path, caplog, suffix, clean):
         path.unlink()
     log = await recovered(tmp_path, caplog)
     assert offsets(log) == list(range(9))
-    assert [log.offset_for_timestamp(NOW + number).offset for number in range(9)] == list(range(9))
+    assert [offset_for_timestamp(log, NOW + number).offset for number in range(9)] == list(range(9))
     assert "are built again" in caplog.text
 
 
@@ -170,7 +170,7 @@ async def test_an_index_with_a_tail_of_zeros_is_read_up_to_it(tmp_path, caplog, 
         os.truncate(path, path.stat().st_size + 1000 * size)
     log = await recovered(tmp_path, caplog)
     assert offsets(log) == list(range(9))
-    assert [log.offset_for_timestamp(NOW + number).offset for number in range(9)] == list(range(9))
+    assert [offset_for_timestamp(log, NOW + number).offset for number in range(9)] == list(range(9))
     assert "built again" not in caplog.text
     assert "scanned" not in caplog.text
 

@@ -229,12 +229,12 @@ async def test_a_search_by_time_that_comes_to_damage_is_refused(at):
     world = await World().start(10)
     world.damage(ONE + at, b"\xff\xff")
     await world.scrub()
-    assert world.log.offset_for_timestamp(NOW).offset == 0
+    assert offset_for_timestamp(world.log, NOW).offset == 0
     for wanted in (1, 2):
         with pytest.raises(CorruptSegment, match="damaged: offsets 1 to 1"):
-            world.log.offset_for_timestamp(NOW + wanted)
-    assert [world.log.offset_for_timestamp(NOW + wanted).offset for wanted in range(3, 10)] == [3, 4, 5, 6, 7, 8, 9]
-    assert world.log.offset_for_timestamp(NOW + 10) is None
+            offset_for_timestamp(world.log, NOW + wanted)
+    assert [offset_for_timestamp(world.log, NOW + wanted).offset for wanted in range(3, 10)] == [3, 4, 5, 6, 7, 8, 9]
+    assert offset_for_timestamp(world.log, NOW + 10) is None
 
 
 @pytest.mark.parametrize("at", [10, 30, 65])
@@ -245,9 +245,9 @@ async def test_a_search_by_time_passes_over_damage_below_the_start_of_the_log(at
     await world.restart()
     world.log.set_high_watermark(10)
     with pytest.raises(CorruptSegment, match="damaged: offsets 0 to 0"):
-        world.log.offset_for_timestamp(NOW)
+        offset_for_timestamp(world.log, NOW)
     world.log.advance_log_start_offset(1)
-    assert [world.log.offset_for_timestamp(NOW + wanted).offset for wanted in range(10)] == [
+    assert [offset_for_timestamp(world.log, NOW + wanted).offset for wanted in range(10)] == [
         1,
         1,
         2,

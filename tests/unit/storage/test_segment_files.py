@@ -8,7 +8,17 @@ from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.open_files import OpenFiles
 from tests.support.clock import ManualClock
-from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, read_bytes, replicate
+from tests.unit.storage.logs import (
+    NOW,
+    Owner,
+    append,
+    batch,
+    make_log,
+    make_ports,
+    offset_for_timestamp,
+    read_bytes,
+    replicate,
+)
 
 ONE = len(batch(b"v" * 20))
 MINUTE = 60_000
@@ -168,7 +178,7 @@ def test_closed_segments_share_a_bounded_number_of_descriptors(tmp_path):
     assert len(log.segments) == 30
     for offset in [*range(60), *range(59, -1, -1)]:
         assert len(read_bytes(log, offset)) >= ONE
-        assert log.offset_for_timestamp(NOW + offset).offset == offset
+        assert offset_for_timestamp(log, NOW + offset).offset == offset
     # Eight segments of three files, and the active one.
     assert open_descriptors(tmp_path) <= 8 * 3 + 1
 
@@ -257,7 +267,7 @@ def test_an_entry_that_lies_in_a_closed_segments_index_is_not_believed(tmp_path,
         entries[8 * place + 4 : 8 * place + 8] = position.to_bytes(4, "big")
     path.write_bytes(entries)
     assert [len(read_bytes(log, offset)) // ONE for offset in range(30)] == [30 - offset for offset in range(30)]
-    assert [log.offset_for_timestamp(NOW + number).offset for number in range(31)] == list(range(31))
+    assert [offset_for_timestamp(log, NOW + number).offset for number in range(31)] == list(range(31))
     assert "goes unused for offset" in caplog.text
     assert log.truncate_to(4)
     assert [len(read_bytes(log, offset)) // ONE for offset in range(4)] == [4, 3, 2, 1]

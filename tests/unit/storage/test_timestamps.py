@@ -7,7 +7,7 @@ from barnabas.protocol.batch import HEADER_BYTES, Codec, frame, read_header
 from barnabas.protocol.records import Record, build_batch, encode_record
 from barnabas.storage.log_config import LogConfig
 from tests.support.crash_disk import CrashDisk
-from tests.unit.storage.logs import NOW, Owner, append, make_log, make_ports, replicate
+from tests.unit.storage.logs import NOW, Owner, append, make_log, make_ports, offset_for_timestamp, replicate
 
 
 def records_of(timestamps):
@@ -46,29 +46,29 @@ def test_the_first_record_at_or_after_a_time_is_found(batches, closed, start):
             ),
             None,
         )
-        found = log.offset_for_timestamp(wanted)
+        found = offset_for_timestamp(log, wanted)
         assert (None if found is None else (found.offset, found.timestamp)) == expected
 
 
 def test_a_record_is_found_with_the_epoch_it_was_written_in(tmp_path):
     log = make_log(str(tmp_path))
     replicate(log, build_batch(records_of([NOW]), base_offset=5, leader_epoch=3))
-    found = log.offset_for_timestamp(NOW)
+    found = offset_for_timestamp(log, NOW)
     assert (found.offset, found.leader_epoch) == (5, 3)
 
 
 def test_records_without_timestamps_are_never_found(tmp_path):
     log = make_log(str(tmp_path))
     append(log, memoryview(bytearray(build_batch(records_of([-1, -1])))))
-    assert log.offset_for_timestamp(0) is None
+    assert offset_for_timestamp(log, 0) is None
     append(log, memoryview(bytearray(build_batch(records_of([0])))))
-    assert log.offset_for_timestamp(0).offset == 2
+    assert offset_for_timestamp(log, 0).offset == 2
 
 
 def test_with_log_append_time_all_records_of_a_batch_have_its_time(tmp_path):
     log = make_log(str(tmp_path))
     replicate(log, build_batch(records_of([1, 2]), log_append_time_ms=NOW))
-    found = log.offset_for_timestamp(NOW)
+    found = offset_for_timestamp(log, NOW)
     assert (found.offset, found.timestamp) == (0, NOW)
 
 
@@ -77,9 +77,9 @@ def test_a_batch_of_which_compaction_left_its_header_holds_no_record(tmp_path):
     empty = read_header(build_batch(records_of([NOW, NOW]), producer_id=7, producer_epoch=0, base_sequence=0))
     empty.record_count = 0
     replicate(log, frame(empty, b""))
-    assert log.offset_for_timestamp(NOW) is None
+    assert offset_for_timestamp(log, NOW) is None
     replicate(log, build_batch(records_of([NOW]), base_offset=2))
-    assert log.offset_for_timestamp(NOW).offset == 2
+    assert offset_for_timestamp(log, NOW).offset == 2
 
 
 def test_with_log_append_time_a_record_that_compaction_removed_is_not_found(tmp_path):
@@ -91,5 +91,5 @@ def test_with_log_append_time_a_record_that_compaction_removed_is_not_found(tmp_
     replicate(
         log, frame(header, batch[HEADER_BYTES + len(encode_record(removed, timestamp_delta=0, offset_delta=0)) :])
     )
-    found = log.offset_for_timestamp(NOW - 5)
+    found = offset_for_timestamp(log, NOW - 5)
     assert (found.offset, found.timestamp) == (1, NOW)

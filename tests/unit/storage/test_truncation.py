@@ -2,7 +2,7 @@
 
 from barnabas.protocol.batch import iterate_headers
 from barnabas.storage.log_config import LogConfig
-from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, read_bytes
+from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, offset_for_timestamp, read_bytes
 
 ONE = len(batch(b"v" * 20))
 
@@ -34,11 +34,11 @@ def check(log, end):
     assert bases(log) == list(range(end))
     assert log.leader_epochs.latest_epoch == (end - 1) // 2
     assert log.producers.get(7).last_sequence == end - 1
-    assert [log.offset_for_timestamp(NOW + number * 10).offset for number in range(end)] == list(range(end))
-    assert log.offset_for_timestamp(NOW + end * 10) is None
+    assert [offset_for_timestamp(log, NOW + number * 10).offset for number in range(end)] == list(range(end))
+    assert offset_for_timestamp(log, NOW + end * 10) is None
     info = append(log, batch(b"v" * 20, timestamp=NOW + 1000, producer=(7, 0, end)), leader_epoch=9)
     assert info.first_offset == end
-    assert log.offset_for_timestamp(NOW + 999).offset == end
+    assert offset_for_timestamp(log, NOW + 999).offset == end
 
 
 def test_any_offset_can_be_cut_to(tmp_path):

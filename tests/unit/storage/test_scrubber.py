@@ -10,7 +10,7 @@ from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
 from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from tests.support.crash_disk import CrashDisk
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import open_store
 
 ONE = len(batch(b"v" * 20))

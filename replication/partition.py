@@ -434,10 +434,17 @@ class Partition(Replica):
     @property
     def low_watermark(self) -> int:
         """The offset below which no live replica will have anything again; -1 while one has not said."""
+        return self._low_watermark(self.log.durable_start_offset)
+
+    def lacks_others(self, before_offset: int) -> bool:
+        """Whether a live replica elsewhere has records below `before_offset` still, or this log has."""
+        return self._low_watermark(self.log.log_start_offset) < before_offset
+
+    def _low_watermark(self, own_start_offset: int) -> int:
         assert self.leadership is not None
         ports = self._ports
         return self.leadership.low_watermark(
-            self.log.durable_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
+            own_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
         )
 
     def delete_records(self, before_offset: int) -> "asyncio.Future[None] | None":

@@ -25,20 +25,33 @@ from broker.partition_access import find_partition, require_known
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.turns import Turns
-from replication.partition import Partition, PartitionRefused
+from replication.partition import END_OF_COMMITTED, Partition, PartitionRefused
 
 _NOT_KNOWN: Final = -1
+_LONGEST_WRITE_S: Final = 30.0
 
 
 class _Deletion:
     """One partition: what is told of it, and what that waits for."""
 
-    __slots__ = ("partition", "result", "waits")
+    __slots__ = ("before_offset", "partition", "result", "waits")
 
     def __init__(self, partition_index: int) -> None:
         self.result = DeleteRecordsPartitionResult(partition_index, _NOT_KNOWN)
         self.partition: Partition | None = None
+        self.before_offset = 0
         self.waits: asyncio.Future[None] | None = None
+
+    @property
+    def waits_for_own_disk(self) -> bool:
+        """Whether nothing is missing but that this broker's own start outlives a power cut."""
+        return (
+            self.waits is not None
+            and not self.waits.done()
+            and self.partition is not None
+            and self.partition.is_leader
+            and not self.partition.lacks_others(self.before_offset)
+        )
 
     def refuse(self, error: ErrorCode) -> None:
         self.result.error_code, self.result.low_watermark = error, _NOT_KNOWN
@@ -58,6 +71,10 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext) -> Dele
     waits = [deletion.waits for deletion in everything if deletion.waits is not None]
     if waits:
         await asyncio.wait(waits, timeout=max(0, request.timeout_ms) / 1000)
+    # The time that clients give is for other replicas: alone, Kafka answers them however short it is.
+    own = [deletion.waits for deletion in everything if deletion.waits is not None and deletion.waits_for_own_disk]
+    if own:
+        await asyncio.wait(own, timeout=_LONGEST_WRITE_S)
     for deletion in everything:
         _finish(deletion)
         if deletion.result.error_code:
@@ -79,6 +96,7 @@ def _delete(context: RequestContext, at: TopicPartition, offset: int) -> _Deleti
             deletion.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
             return deletion
         deletion.partition = partition = find_partition(context.broker, at)
+        deletion.before_offset = partition.log.high_watermark if offset == END_OF_COMMITTED else offset
         deletion.waits = partition.delete_records(offset)
     except PartitionRefused as refused:
         deletion.refuse(refused.error)

@@ -1,8 +1,9 @@
 """What replicas in sync must agree on when nothing happens any more: bytes, leader epochs and producers.
 
-The logs are compared whole, batch heads and records, from where the later of two begins; compacted ones record by
-record. Of leader epochs those with records count: a follower never hears of the others; who copied a compacted log
-cannot know where they began. Of a producer its last batch counts: a restart forgets the earlier ones, as in Kafka.
+The logs are compared whole, batch heads and records, from where the later of two begins up to where the shorter ends
+(what is above the high watermark may be on its way); compacted ones record by record. Of leader epochs those with
+records count: a follower never hears of the others; who copied a compacted log cannot know where they began. Of a
+producer its last batch counts: a restart forgets the earlier ones, as in Kafka.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ def differences(world: World) -> Iterator[str]:
 
 
 _MAX_DECOMPRESSED_BYTES: Final = 1 << 26
+_LONGER_THAN_A_SEED_MS: Final = 3_600_000
 _Replica = tuple[Machine, Partition]
 
 
@@ -41,23 +43,33 @@ def _start(leader: _Replica, other: _Replica) -> int:
     return max(leader[1].log.log_start_offset, other[1].log.log_start_offset)
 
 
+def _end(leader: _Replica, other: _Replica) -> int:
+    return min(leader[1].log.log_end_offset, other[1].log.log_end_offset)
+
+
 def _differ(leader: _Replica, other: _Replica) -> Iterator[str]:
-    start = _start(leader, other)
-    if _bytes(leader[0], leader[1].log, start=start) != _bytes(other[0], other[1].log, start=start):
+    start, end = _start(leader, other), _end(leader, other)
+    ours_and_theirs = [_bytes(machine, part.log, start=start, end=end) for machine, part in (leader, other)]
+    if ours_and_theirs[0] != ours_and_theirs[1]:
         yield f"records from {start} on"
-    ours, theirs = (_epochs(part.log, start=start) for _, part in (leader, other))
+    ours, theirs = (_epochs(part.log, start=start, end=end) for _, part in (leader, other))
     if ours != theirs:
         yield f"leader epochs, {ours} and {theirs},"
 
 
 def _differ_when_compacted(leader: _Replica, other: _Replica) -> Iterator[str]:
-    """Each is compacted at its own time: what one lacks gave way to a later record of its key, or is a tombstone."""
-    start = _start(leader, other)
-    ours, theirs = (_records(_bytes(machine, part.log, start=start)) for machine, part in (leader, other))
+    """Each is compacted at its own time: what one lacks gave way to a later record of its key, or is a tombstone.
+
+    Where tombstones go soon, one may have gone with its value before a replica that was away saw it: as in Kafka, such
+    a replica keeps the value.
+    """
+    start, end = _start(leader, other), _end(leader, other)
+    tombstones_stay = all(part.log.config.delete_retention_ms >= _LONGER_THAN_A_SEED_MS for _, part in (leader, other))
+    ours, theirs = (_records(_bytes(machine, part.log, start=start, end=end)) for machine, part in (leader, other))
     last = {key: offset for offset, (key, _) in sorted((ours | theirs).items())}
     for here, there in ((ours, theirs), (theirs, ours)):
         for offset, record in here.items():
-            gave_way = record.value is None or last.get(record.key, -1) > offset
+            gave_way = not tombstones_stay or record.value is None or last.get(record.key, -1) > offset
             if there[offset] != record if offset in there else not gave_way:
                 yield f"{record} at {offset}, {there.get(offset)},"
                 return
@@ -65,6 +77,8 @@ def _differ_when_compacted(leader: _Replica, other: _Replica) -> Iterator[str]:
 
 def _differ_in_producers(leader: _Replica, other: _Replica) -> Iterator[str]:
     start = _start(leader, other)
+    if leader[1].log.log_end_offset != other[1].log.log_end_offset:
+        return
     ours, theirs = (_producers(part.log, start=start) for _, part in (leader, other))
     if ours != theirs:
         yield f"producers, {sorted(ours - theirs)} and {sorted(theirs - ours)},"
@@ -83,8 +97,8 @@ def _records(data: bytes) -> dict[int, _Kept]:
     }
 
 
-def _bytes(machine: Machine, log: Log, *, start: int) -> bytes:
-    """All batches that end above an offset."""
+def _bytes(machine: Machine, log: Log, *, start: int, end: int) -> bytes:
+    """All batches that end above `start` and begin below `end`."""
     found = bytearray()
     for path, inode in machine.disk.files_in(log.directory):
         if path.endswith(".log"):
@@ -92,19 +106,19 @@ def _bytes(machine: Machine, log: Log, *, start: int) -> bytes:
             at = 0
             while len(data) - at >= HEADER_BYTES:
                 header = read_header(data, at)
-                if header.next_offset > start:
+                if header.next_offset > start and header.base_offset < end:
                     found += data[at : at + header.size_bytes]
                 at += header.size_bytes
     return bytes(found)
 
 
-def _epochs(log: Log, *, start: int) -> set[tuple[int, ...]]:
+def _epochs(log: Log, *, start: int, end: int) -> set[tuple[int, ...]]:
     entries = [(entry.epoch, entry.start_offset) for entry in log.leader_epochs.entries]
     ends = [*(begin for _, begin in entries[1:]), log.log_end_offset]
     return {
         (epoch, max(begin, start))
-        for (epoch, begin), end in zip(entries, ends, strict=False)
-        if end > max(begin, start)
+        for (epoch, begin), stop in zip(entries, ends, strict=False)
+        if min(stop, end) > max(begin, start)
     }
 
 

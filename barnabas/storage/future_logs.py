@@ -6,7 +6,7 @@ Such a log gathers in a directory `topic-partition.<32 hex digits>-future` below
     everything synced, checkpoints written -> present: renamed to -delete, synced -> future: renamed to topic-partition
 
 A crash before the first rename leaves the move to be gone on with. One between the renames leaves a log that gathers,
-one that waits for its removal, and no other: at the next start the first takes the place.
+one that waits for its removal, and no other: at the next start with all directories the first takes the place.
 
 Owned by the event loop, like the directories.
 """
@@ -138,14 +138,19 @@ class FutureLogs:
         return future, directory
 
     def settle(self) -> None:
-        """After a start: finish what a crash left between the renames; what gathers twice does so once. LogOffline."""
+        """After a start: finish what a crash left between the renames; what gathers twice does so once. LogOffline.
+
+        While a directory is offline nothing takes a place: the present log may lie there, and what waits for its
+        removal may be left from an earlier move.
+        """
+        has_seen_all = not any(directory.is_offline for directory in self._directories)
         seen = {topic_partition for directory in self._directories for topic_partition in directory.logs}
         removed = {parse_partition_directory(name) for name in self._to_be_removed()}
         for directory in self._directories:
             for topic_partition, member in list(directory.futures.items()):
                 if topic_partition in directory.logs or self.find(topic_partition) != (directory, member):
                     directory.detach(member, self._unique(), member.config.file_delete_delay_ms)
-                elif topic_partition in removed and topic_partition not in seen:
+                elif has_seen_all and topic_partition in removed and topic_partition not in seen:
                     self._take_place(directory, member)
 
     def _to_be_removed(self) -> list[str]:

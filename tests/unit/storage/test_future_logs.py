@@ -141,6 +141,27 @@ async def test_what_gathers_never_takes_the_place_of_a_log_that_nobody_removed()
     assert machine.log is None
 
 
+async def test_what_gathers_takes_no_place_while_the_present_log_may_lie_in_a_directory_that_failed():
+    machine = await Machine().with_a_log()
+    machine.gather()
+    # Its first place still waits for its removal when it moves back there.
+    present, _ = await machine.futures.put_in_place(machine.log, machine.source)
+    back = machine.futures.create(TP, machine.source, CONFIG)
+    replicate(back, read_bytes(present, 1))
+    machine.disk.kill()
+    machine.disk.restart()
+    machine.disk.fail("open", present.directory)
+    await machine.start()
+    assert machine.target.is_offline
+    assert machine.log is None
+    assert machine.futures.find(TP) is not None
+    machine.disk.kill()
+    machine.disk.heal()
+    machine.disk.restart()
+    await machine.start()
+    assert (machine.log.log_end_offset, machine.values()) == (COUNT, list(range(1, COUNT)))
+
+
 async def test_a_deletion_takes_what_gathers_along():
     machine = await Machine().with_a_log()
     machine.gather()

@@ -48,7 +48,8 @@ def sequence() -> list[str]:
     if count == 0:
         return list(SHORT)
     drawn = random.Random(int(os.environ[SEED]))
-    names = [name for name in catalogue.FAULTS if stage.why_not(name) is None]
+    # Without a flush of each record nothing is promised when all lose their power at once; test_power_cut has that.
+    names = [name for name in catalogue.FAULTS if stage.why_not(name) is None and name != "cut-power-of-all"]
     played: list[str] = []
     while len(played) < max(count, len(SHORT)):
         played += drawn.sample(names, len(names))

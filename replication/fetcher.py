@@ -29,7 +29,7 @@ from barnabas.storage.truncation import is_cut_by
 from replication.acknowledgements import PartitionRefused
 from replication.fetch_session import FollowerSession, Position
 from replication.fetcher_ports import FetcherPorts, FetcherSettings
-from replication.followed import Followed, records_of
+from replication.followed import Followed
 from replication.follower import (
     AskAgain,
     FetchFrom,
@@ -42,7 +42,7 @@ from replication.follower import (
     epoch_to_ask,
 )
 from replication.kept_starts import KeptStarts
-from replication.leader_questions import EARLIEST, LATEST, ask_epoch_ends, ask_offsets
+from replication.leader_questions import EARLIEST, LATEST, ask_epoch_ends, ask_offsets, records_of
 from replication.replica import Replica
 
 log = logging.getLogger(__name__)

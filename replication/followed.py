@@ -3,7 +3,6 @@
 Everything names the epoch and is refused (`PartitionRefused`) when that is over.
 """
 
-from barnabas.protocol.messages.fetch import FetchablePartitionResponse
 from barnabas.storage.append import UnexpectedOffset
 from replication.follower import AskAgain, FollowedPartition, RestartAt, TruncateTo
 from replication.replica import Replica
@@ -59,12 +58,3 @@ class Followed(FollowedPartition):
             await self.replica.restart_at(step.offset, leader_epoch=self.leader_epoch)
         else:
             await self.replica.truncate_to(step.offset, leader_epoch=self.leader_epoch)
-
-
-def records_of(answer: FetchablePartitionResponse) -> memoryview:
-    """What a decoded answer brings for one partition; may be empty."""
-    records = answer.record_set
-    if records is None:
-        return memoryview(b"")
-    assert isinstance(records, memoryview), "decoded"
-    return records

@@ -9,7 +9,7 @@ from barnabas.client.errors import error_code
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
 from barnabas.protocol.messages import fetch, list_offsets, offset_for_leader_epoch
-from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -20,6 +20,8 @@ from barnabas.storage.leader_epochs import EpochEnd
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+CONSUMER: Final = BrokerId(-1)
+DEBUGGING_CONSUMER: Final = BrokerId(-2)
 _NEWEST_EPOCH_VERSION: Final = 3
 _NEWEST_OFFSETS_VERSION: Final = 5
 _NEWEST_LEADER_FETCH_VERSION: Final = 10
@@ -78,10 +80,17 @@ async def fetch_records(
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.partition == topic_partition.partition:
-                records = answer.record_set
-                data = records if isinstance(records, memoryview) else memoryview(b"")
-                return DebugFetch(error_code(answer.error_code), data)
+                return DebugFetch(error_code(answer.error_code), records_of(answer))
     return DebugFetch(error_code(response.error_code), memoryview(b""))
+
+
+def records_of(answer: FetchablePartitionResponse) -> memoryview:
+    """What a decoded answer brings for one partition; may be empty."""
+    records = answer.record_set
+    if records is None:
+        return memoryview(b"")
+    assert isinstance(records, memoryview), "decoded"
+    return records
 
 
 async def ask_epoch_ends(
@@ -135,3 +144,19 @@ async def ask_offsets(
         for topic in response.topics
         for each in topic.partitions
     )
+
+
+async def ask_offset(
+    connection: Connection,
+    topic_partition: TopicPartition,
+    *,
+    leader_epoch: LeaderEpoch,
+    timestamp: int,
+    replica_id: BrokerId,
+    timeout_ms: int,
+) -> int:
+    """The same of one partition; -1 where it is not told. Raises ClientError."""
+    answers = await ask_offsets(
+        connection, {topic_partition: leader_epoch}, timestamp=timestamp, replica_id=replica_id, timeout_ms=timeout_ms
+    )
+    return next((answer.offset for _, answer in answers if answer.error is ErrorCode.NONE), -1)

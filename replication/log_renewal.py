@@ -22,13 +22,18 @@ from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import future_directory
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log
-from replication.leader_questions import EARLIEST, LATEST, ask_offsets, fetch_records
+from replication.leader_questions import (
+    CONSUMER,
+    DEBUGGING_CONSUMER,
+    EARLIEST,
+    LATEST,
+    ask_offset,
+    fetch_records,
+)
 from replication.log_moves import LogCopy
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
 
-CONSUMER: Final = BrokerId(-1)
-DEBUGGING_CONSUMER: Final = BrokerId(-2)
 _PIECE_BYTES: Final = 1024 * 1024
 _ANY_UNIQUE: Final = "0" * 32
 
@@ -107,14 +112,14 @@ class LogRenewal:
                 raise CannotMend(f"broker {self.partition.leader_id} has nothing at offset {before}")
 
     async def _ask(self, timestamp: int, *, replica_id: BrokerId) -> int:
-        answers = await ask_offsets(
+        found = await ask_offset(
             self.connection,
-            {self.partition.topic_partition: self.partition.leader_epoch},
+            self.partition.topic_partition,
+            leader_epoch=self.partition.leader_epoch,
             timestamp=timestamp,
             replica_id=replica_id,
             timeout_ms=self.timeout_ms,
         )
-        found = next((answer.offset for _, answer in answers if answer.error is ErrorCode.NONE), -1)
         if found < 0:
             raise CannotMend(f"broker {self.partition.leader_id} does not tell where its log begins and ends")
         return found

@@ -29,8 +29,8 @@ from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrubber import Scrubber
 from barnabas.storage.segment import Segment
 from replication.acknowledgements import PartitionRefused
-from replication.leader_questions import EARLIEST, DebugFetch, ask_offsets, fetch_records
-from replication.log_renewal import DEBUGGING_CONSUMER, CannotMend, LogRenewal
+from replication.leader_questions import DEBUGGING_CONSUMER, EARLIEST, DebugFetch, ask_offset, fetch_records
+from replication.log_renewal import CannotMend, LogRenewal
 from replication.mend_plan import EndMismatch, OnDamage, UnfitBatches, decide_on_damage, take_batches
 from replication.partition import Partition
 from replication.replicas import Replicas
@@ -356,14 +356,14 @@ class _Gathering:
     async def _give_up_below(self, offset: int) -> int:
         """The leader has nothing at `offset` any more: neither has this replica. Where its log starts."""
         partition = self._partition
-        answers = await ask_offsets(
+        start = await ask_offset(
             self._connection,
-            {partition.topic_partition: self._epoch},
+            partition.topic_partition,
+            leader_epoch=self._epoch,
             timestamp=EARLIEST,
             replica_id=DEBUGGING_CONSUMER,
             timeout_ms=self._ports.timeout_ms,
         )
-        start = next((answer.offset for _, answer in answers if answer.error is ErrorCode.NONE), -1)
         if start <= offset:
             raise CannotMend(f"broker {partition.leader_id} does not have offset {offset}")
         partition.apply_leader_progress(

@@ -171,8 +171,7 @@ def prepare_from_client(
     max_timestamp = header.max_timestamp
     if origin is _CLIENT:
         max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
-    if size_bytes > config.segment_bytes:
-        _check_segment_holds(config, size_bytes)
+    _check_segment_holds(config, size_bytes)
     header.base_offset = base_offset
     header.leader_epoch = leader_epoch
     marker = None

@@ -28,6 +28,11 @@ class ResourceRefused(Exception):
         self.message = message
 
 
+def told(refused: ResourceRefused | None) -> tuple[ErrorCode, str | None]:
+    """What a resource is answered with: its error and message."""
+    return (ErrorCode.NONE, None) if refused is None else (refused.error, refused.message)
+
+
 def require_this_broker(broker_id: BrokerId, name: str) -> None:
     """Refuse a broker that is not this one; each knows itself only.
 

@@ -176,15 +176,10 @@ def prepare_from_client(
     header.leader_epoch = leader_epoch
     marker = None
     if header.producer_id >= 0:
-        try:
-            if header.is_control:
-                marker = _check_marker(log, records, header)
-            elif origin is not _CLIENT:
-                log.producers.check_coordinator_batch(header)
-            elif (original := log.producers.check_batch(header)) is not None:
-                return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
-        except ProducerRejection as error:
-            raise AppendRejected(error.error, str(error)) from None
+        if header.is_control:
+            marker = _check_marker(log, records, header)
+        elif (duplicate := _check_producer(log, header, origin, size_bytes)) is not None:
+            return duplicate
     log_append_time_ms = -1
     place(records, 0, header)
     if config.message_timestamp_type is _LOG_APPEND_TIME:
@@ -481,7 +476,10 @@ def _check_timestamps(
 def _check_marker(log: "Log", records: memoryview, header: BatchHeader) -> Marker | None:
     marker = read_marker(records, header)
     if marker is not None:
-        log.producers.check_marker(header, marker[0])
+        try:
+            log.producers.check_marker(header, marker[0])
+        except ProducerRejection as error:
+            raise AppendRejected(error.error, str(error)) from None
     return marker
 
 

@@ -21,7 +21,7 @@ from barnabas.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from broker.config_alteration import alter_broker, alter_each, alter_topic, refuse_all
-from broker.config_resources import ResourceRefused, ResourceType
+from broker.config_resources import ResourceRefused, ResourceType, told
 from broker.registry import Handler
 from broker.services import RequestContext
 
@@ -57,13 +57,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         outcomes = await alter_each(context.broker, _KEY, resources, alter)
     return AlterConfigsResponse(
         responses=[
-            AlterConfigsResourceResponse(
-                ErrorCode.NONE if refused is None else refused.error,
-                None if refused is None else refused.message,
-                kind,
-                name,
-            )
-            for (kind, name), refused in outcomes.items()
+            AlterConfigsResourceResponse(*told(refused), kind, name) for (kind, name), refused in outcomes.items()
         ]
     )
 

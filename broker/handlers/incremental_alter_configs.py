@@ -23,7 +23,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from broker.config_alteration import alter_broker, alter_each, alter_loggers, alter_topic, refuse_all
 from broker.config_keys import BROKER_KEYS, TOPIC_KEYS
 from broker.config_operations import Change, Operation, apply_changes, check_changes
-from broker.config_resources import ResourceRefused, ResourceType
+from broker.config_resources import ResourceRefused, ResourceType, told
 from broker.registry import Handler
 from broker.services import RequestContext
 
@@ -45,13 +45,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
         outcomes = await alter_each(context.broker, _KEY, resources, alter)
     return IncrementalAlterConfigsResponse(
         responses=[
-            AlterConfigsResourceResponse(
-                ErrorCode.NONE if refused is None else refused.error,
-                None if refused is None else refused.message,
-                kind,
-                name,
-            )
-            for (kind, name), refused in outcomes.items()
+            AlterConfigsResourceResponse(*told(refused), kind, name) for (kind, name), refused in outcomes.items()
         ]
     )
 

@@ -31,7 +31,7 @@ from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.cleaning.clean_job import CleanedSegment, CleanJob, CleanLimits, CleanResult
 from barnabas.storage.cleaning.clean_plan import SourceSegment
-from bench.compaction_log import INDEX_INTERVAL_BYTES, LogShape, make_log
+from bench.compaction_log import INDEX_INTERVAL_BYTES, LogShape, add_shape_options, make_log, shape_of
 from bench.compaction_worker import measured_clean
 from tests.support.java import compile_java
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
@@ -174,25 +174,13 @@ def row(name: str, runs: list[Run], log_bytes: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=2000)
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--record-bytes", type=int, default=1000)
-    parser.add_argument("--batch-bytes", type=int, default=16 * 1024)
-    parser.add_argument("--segment-mb", type=int, default=256)
-    parser.add_argument("--codec", default="none")
+    add_shape_options(parser)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--heap", default="1g", help="of the JVM; Kafka's own scripts give a broker 1g")
     parser.add_argument("--directory", type=Path, help="where the log is made; a temporary directory where not given")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    shape = LogShape(
-        options.mb * 1_000_000,
-        options.keys,
-        options.record_bytes,
-        options.batch_bytes,
-        options.segment_mb * 1024 * 1024,
-        options.codec,
-    )
+    shape = shape_of(options)
     ours: list[Run] = []
     kafka: list[Run] = []
     with tempfile.TemporaryDirectory(dir=options.directory) as scratch_name:

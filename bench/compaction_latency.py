@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from barnabas.launcher.cluster import LocalCluster
 from bench.compaction import RESULTS, closed_segments
-from bench.compaction_log import LogShape, make_log
+from bench.compaction_log import LogShape, add_shape_options, make_log, shape_of
 
 LOG_TOPIC = "compacted"
 LOAD_TOPIC = "load"
@@ -133,25 +133,13 @@ def measure(shape: LogShape, *, rate: float, record_bytes: int, quiet_s: float, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=2000)
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--record-bytes", type=int, default=1000)
-    parser.add_argument("--batch-bytes", type=int, default=16 * 1024)
-    parser.add_argument("--segment-mb", type=int, default=256)
-    parser.add_argument("--codec", default="none")
+    add_shape_options(parser)
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--quiet-seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    shape = LogShape(
-        options.mb * 1_000_000,
-        options.keys,
-        options.record_bytes,
-        options.batch_bytes,
-        options.segment_mb * 1024 * 1024,
-        options.codec,
-    )
+    shape = shape_of(options)
     rounds: list[Measured] = []
     print("| round | quiet p50 | p99 | p99.9 | compacting p50 | p99 | p99.9 | greatest | compaction s |")
     print("|---|---|---|---|---|---|---|---|---|")

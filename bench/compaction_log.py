@@ -1,5 +1,6 @@
 """A log to be compacted, made on disk without a broker: closed segments and an active one, with their indexes."""
 
+import argparse
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,27 @@ class LogShape:
     batch_bytes: int
     segment_bytes: int
     codec: str
+
+
+def add_shape_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say what the log is made of; `shape_of` reads them."""
+    parser.add_argument("--mb", type=int, default=2000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--record-bytes", type=int, default=1000)
+    parser.add_argument("--batch-bytes", type=int, default=16 * 1024)
+    parser.add_argument("--segment-mb", type=int, default=256)
+    parser.add_argument("--codec", default="none")
+
+
+def shape_of(options: argparse.Namespace) -> LogShape:
+    return LogShape(
+        options.mb * 1_000_000,
+        options.keys,
+        options.record_bytes,
+        options.batch_bytes,
+        options.segment_mb * 1024 * 1024,
+        options.codec,
+    )
 
 
 def make_log(directory: Path, shape: LogShape, seed: int) -> int:

@@ -14,6 +14,7 @@ from barnabas.storage.cleaning.clean_plan import CleanRange, LogFacts, SegmentFa
 from barnabas.storage.file_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import MAX_INT64
+from barnabas.storage.producer_state import ProducerEntry
 from barnabas.storage.segment import Segment
 
 NO_BOUND: Final = 1.7976931348623157e308
@@ -140,8 +141,7 @@ def make_job(
             txn for segment in later for txn in segment.aborted_transactions() if txn.first_offset < end_offset
         ),
         producers=tuple(
-            LastOfProducer(entry.producer_id, entry.epoch, entry.batches[-1].last_offset if entry.batches else -1)
-            for entry in member.producers
+            last for entry in member.producers for last in _lasts_of(entry, high_watermark=member.high_watermark)
         ),
         limits=CleanLimits(
             segment_bytes=member.config.segment_bytes,
@@ -155,3 +155,12 @@ def make_job(
         ),
         hash_key=hash_key,
     )
+
+
+def _lasts_of(entry: ProducerEntry, *, high_watermark: int) -> list[LastOfProducer]:
+    """The batches by which this producer is known, whatever is cut: its last one, and the last that is committed."""
+    if not entry.batches:
+        return [LastOfProducer(entry.producer_id, entry.epoch, -1)]
+    committed = [batch for batch in entry.batches if batch.last_offset < high_watermark]
+    offsets = {batch.last_offset for batch in (*committed[-1:], entry.batches[-1])}
+    return [LastOfProducer(entry.producer_id, entry.epoch, offset) for offset in sorted(offsets)]

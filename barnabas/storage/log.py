@@ -452,12 +452,14 @@ class Log:
         return self.producers.remove_expired(now_ms=now_ms, expiration_ms=self.ports.producer_expiration_ms)
 
     def remove_old_snapshots(self) -> None:
-        """Remove the snapshots that no recovery will start from, once the recovery point is in its checkpoint."""
+        """Remove the snapshots that no recovery and no cut will start from; the recovery point is in its checkpoint."""
         active = self.segments.active
         below_active = self.segments.below(active) or active
         held = self.segments.place_of(self.recovery_point - 1)
         recovery_start = self.segments[held].base_offset if held >= 0 else self.recovery_point
-        self.snapshots.remove_before(min(recovery_start, below_active.base_offset))
+        # Nothing committed is cut. Behind that snapshot the batches may not tell all any more: the cleaner took some.
+        cut_start = self.snapshots.newest_at(self.high_watermark)
+        self.snapshots.remove_before(min(recovery_start, below_active.base_offset, cut_start))
 
     # The end
 

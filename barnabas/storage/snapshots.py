@@ -70,6 +70,10 @@ class Snapshots:
             return ProducerState(kept, end_offset=offset)
         return ProducerState(end_offset=log_start_offset)
 
+    def newest_at(self, offset: int) -> int:
+        """The offset of the newest snapshot that is not above `offset`; 0 when there is none."""
+        return max((kept for kept in self._offsets if kept <= offset), default=0)
+
     def remove_before(self, offset: int) -> None:
         """Remove the snapshots below `offset`."""
         for old in [kept for kept in self._offsets if kept < offset]:

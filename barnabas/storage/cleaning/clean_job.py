@@ -27,7 +27,10 @@ class CleanLimits:
 
 @dataclass(slots=True, frozen=True)
 class LastOfProducer:
-    """Where an active producer's last data batch ends; -1 when the log knows only a marker of its epoch."""
+    """Where a data batch ends that an active producer is known by; -1 when the log knows only a marker of its epoch.
+
+    There are two of a producer whose last batch is not committed: that may be cut, and then the one before is the last.
+    """
 
     producer_id: int
     epoch: int

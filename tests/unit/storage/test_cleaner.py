@@ -338,6 +338,28 @@ async def test_values_that_are_not_committed_displace_none(store: CleaningStore)
     assert last_values(store.records()) == last_values(committed)
 
 
+@pytest.mark.parametrize(("uncommitted", "keeps_snapshots"), [(9, True), (3, False)])
+async def test_a_producer_is_known_by_its_last_committed_batch_after_a_cut(
+    store: CleaningStore, uncommitted: int, keeps_snapshots: bool
+) -> None:
+    """The cleaning began when later batches stood in the log, which were not committed and are then cut."""
+    for number in range(30):
+        store.put((b"key", b"v" * 30), producer=(7, 0, number))
+        store.put((b"key", b"w" * 30))
+    for number in range(30, 30 + uncommitted):
+        store.put((b"other", b"v" * 30), producer=(7, 0, number))
+    await store.settle(committed=60)
+    await store.directory.checkpoint_all()
+    assert await store.cleaner.clean_filthiest()
+    assert store.directory.first_dirty[TP] == 60
+    if not keeps_snapshots:
+        store.log.snapshots.remove_all()
+    await store.store.directories.truncate({TP: 60})
+    entry = store.log.producers.get(7)
+    assert entry is not None
+    assert [batch.last_sequence for batch in entry.batches] == [29]
+
+
 async def test_a_log_that_starts_elsewhere_is_cleaned_anew() -> None:
     store = CleaningStore(config=replace(CONFIG, delete=True))
     await store.open()

@@ -138,7 +138,12 @@ async def test_snapshots_that_no_recovery_needs_are_removed(tmp_path):
     assert log.snapshots.offsets == (1, 2, 3, 4, 5)
     await directory.checkpoint_all()
     assert log.snapshots.offsets == (1, 2, 3, 4, 5), "recovery would begin at the start"
+    await directory.flush(log, 4)
+    log.set_high_watermark(2)
+    await directory.checkpoint_all()
+    assert log.snapshots.offsets == (2, 3, 4, 5), "what is not committed may be cut"
     await directory.flush(log, 6)
+    log.set_high_watermark(6)
     await directory.checkpoint_all()
     assert log.snapshots.offsets == (4, 5)
     store.kill()

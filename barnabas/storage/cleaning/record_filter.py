@@ -3,8 +3,8 @@
 A record stays when the offset map ends before it, or when it is the newest of its key and has a value, or is a
 tombstone whose time has not come. A record without a key goes. So does all of an aborted transaction, at once. A marker
 goes when its time has come and nothing of its transaction was met; keys of markers have nothing to do with keys of
-records. Of an active producer the last batch stays, without records if need be, as it has the last sequence, and so does the
-last committed one; where the log knows of a producer only by its marker, that stays.
+records. Of an active producer the last batch stays, without records if need be, as it has the last sequence, and so
+does the last committed one; where the log knows of a producer only by its marker, that stays.
 
 A batch that keeps all of its records keeps all of its bytes. One that loses some keeps its offsets, sequences, first
 timestamp and codec, so that the others stay as they are within it; only its greatest timestamp, its record count and

@@ -138,14 +138,15 @@ async def test_snapshots_that_no_recovery_needs_are_removed(tmp_path):
     assert log.snapshots.offsets == (1, 2, 3, 4, 5)
     await directory.checkpoint_all()
     assert log.snapshots.offsets == (1, 2, 3, 4, 5), "recovery would begin at the start"
-    await directory.flush(log, 4)
+    await directory.flush(log, 6)
     log.set_high_watermark(2)
     await directory.checkpoint_all()
     assert log.snapshots.offsets == (2, 3, 4, 5), "what is not committed may be cut"
-    await directory.flush(log, 6)
-    log.set_high_watermark(6)
+    append(log, batch(b"v" * 20, timestamp=NOW, producer=(7, 0, 6)))
+    await directory.flush(log, 7)
+    log.set_high_watermark(7)
     await directory.checkpoint_all()
-    assert log.snapshots.offsets == (4, 5)
+    assert log.snapshots.offsets == (5, 6)
     store.kill()
     store = await open_store(str(tmp_path), config=LogConfig(segment_bytes=ONE))
-    assert store.directories.log(TP).producers.get(7).last_sequence == 5
+    assert store.directories.log(TP).producers.get(7).last_sequence == 6

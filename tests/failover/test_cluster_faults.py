@@ -106,6 +106,7 @@ def test_nothing_is_lost_changed_doubled_or_out_of_order(verdict: Verdict) -> No
 
 
 def test_no_client_gave_a_record_up(verdict: Verdict) -> None:
+    assert verdict.given_up_for == {}
     assert verdict.given_up == 0
     assert verdict.sent == verdict.acknowledged
 

@@ -28,7 +28,12 @@ class Kind(StrEnum):
     JAVA_READER = "read"
 
 
-_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JAVA_OPTIONS = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    f"-Dlog4j.configuration={Path(__file__).with_name('log4j.properties').as_uri()}",
+)
 
 
 class LoadClient:

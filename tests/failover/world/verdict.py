@@ -20,12 +20,16 @@ _DISK_IS_GONE = "the last log directory failed"
 
 @dataclass(slots=True)
 class Verdict:
-    """What the files say, records of all clients and of each. `findings` are empty when all is well."""
+    """What the files say, records of all clients and of each. `findings` are empty when all is well.
+
+    `given_up_for` counts by client and error what producers gave up or were refused.
+    """
 
     sent: int = 0
     acknowledged: int = 0
     read: int = 0
     given_up: int = 0
+    given_up_for: dict[str, int] = field(default_factory=dict)
     rate: int = 0
     acknowledged_by: dict[str, int] = field(default_factory=dict)
     read_by: dict[str, int] = field(default_factory=dict)
@@ -45,14 +49,16 @@ def judge(paths: Sequence[Path], partitions: Sequence[TopicPartition]) -> Verdic
 def _judge(paths: Sequence[Path], partitions: Sequence[TopicPartition]) -> Verdict:
     history, complaints = read_history(paths)
     verdict = Verdict(findings=[*complaints, *_unread(history, partitions)])
-    acknowledged, read = Counter[str](), Counter[str]()
+    acknowledged, read, given_up = Counter[str](), Counter[str](), Counter[str]()
     for produces in history.produces.values():
         verdict.sent += len(produces)
         acknowledged.update(one.client for one in produces if one.outcome is Outcome.OK)
+        given_up.update(f"{one.client}: {one.error}" for one in produces if one.error)
     for polls in history.polls.values():
         for poll in polls:
             read[poll.client] += len(poll.records)
     verdict.acknowledged, verdict.acknowledged_by = acknowledged.total(), dict(acknowledged)
+    verdict.given_up_for = dict(given_up)
     verdict.read, verdict.read_by = read.total(), dict(read)
     verdict.findings += [str(anomaly) for anomaly in check(history)][:_SHOWN]
     return verdict

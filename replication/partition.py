@@ -37,6 +37,7 @@ from replication.acknowledgements import (
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
 from replication.ports import ReplicationPorts
+from replication.refused_batches import RefusedBatches
 from replication.replica import FollowerWatcher, Replica, Watcher
 
 __all__ = ["ALL_REPLICAS", "FollowerWatcher", "Partition", "PartitionRefused", "Watcher"]
@@ -64,6 +65,7 @@ class Partition(Replica):
         self.leadership: LeaderState | None = None
         """What the leader knows of its followers; None in any other role."""
         self._waits = Acknowledgements()
+        self._refused = RefusedBatches()
         self._flushing = False
         self._keeping_start = False
         self._undecided = False
@@ -208,7 +210,13 @@ class Partition(Replica):
 
     def _prepare(self, records: memoryview, acks: int, converted: ConvertedSet | None = None) -> PreparedAppend:
         if (acks == ALL_REPLICAS and not self._takes_all) or self.is_offline or self.leader_id != self._broker_id:
-            self._check_append(acks)
+            try:
+                self._check_append(acks)
+            except PartitionRefused as refusal:
+                self._refused.note(records, refusal)
+                raise
+        if self._refused:
+            self._refused.check(records)
         return self._prepare_from(records, _CLIENT, converted)
 
     def _check_append(self, acks: int) -> None:

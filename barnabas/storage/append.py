@@ -63,6 +63,7 @@ from barnabas.storage.append_conversion import (
     is_stored_as_sent,
     needs_turns,
 )
+from barnabas.storage.append_info import UNKNOWN_OFFSET, AppendInfo
 from barnabas.storage.log_config import LogConfig, TimestampType
 from barnabas.storage.producer_state import EndTxn, ProducerRejection
 from barnabas.storage.scan import read_end_txn
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 WALKED_BATCH_BYTES: Final = 16 * 1024
 WALKED_INFLATED_BYTES: Final = 128 * 1024
 __all__ = [
+    "UNKNOWN_OFFSET",
     "AppendInfo",
     "AppendOrigin",
     "AppendRejected",
@@ -102,21 +104,6 @@ class AppendOrigin(Enum):
 # A member of an enumeration costs more to look up than a name of the module.
 _CLIENT: Final = AppendOrigin.CLIENT
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
-
-
-@dataclass(slots=True)
-class AppendInfo:
-    """An append as the answer tells it. Offsets are inclusive; times are milliseconds, -1 for none."""
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time_ms: int
-    log_start_offset: int
-    size_bytes: int
-    duplicate: bool
-    rebuilt_records: int = 0
-    """How many records were written anew, to be of the topic's format and codec."""
 
 
 class LongConversion(Exception):
@@ -274,6 +261,10 @@ def _check_producer(log: "Log", header: BatchHeader, origin: AppendOrigin, size_
         elif (original := log.producers.check_batch(header)) is not None:
             return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
     except ProducerRejection as error:
+        if error.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            appended_below = log.producers.find_earlier(header)
+            if appended_below is not None:
+                return _duplicate(log, UNKNOWN_OFFSET, appended_below - 1, NO_TIMESTAMP, size_bytes)
         raise AppendRejected(error.error, str(error)) from None
     return None
 

@@ -18,6 +18,7 @@ from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.error_code import ErrorCode
 
 BATCHES_KEPT: Final = 5
+RECENT_SEQUENCES: Final = 2**20
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
@@ -146,6 +147,21 @@ class ProducerState:
             )
         _check_inside_txn(entry, header)
         return None
+
+    def find_earlier(self, header: BatchHeader) -> int | None:
+        """For a client's batch that is out of order: an offset that it was appended below, when it is a late retry.
+
+        In the five batches that are kept it is not found. A producer that follows its partition to a new leader may
+        have sent more than those there before the answers of the old leader let it try again what was in flight to
+        that. Up to its last sequence an epoch has no gap, so what lies before was appended. A producer that begins
+        again at sequence 0, or far back, is no such case.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None or not entry.batches or header.producer_epoch != entry.epoch or header.base_sequence == 0:
+            return None
+        oldest = entry.batches[0]
+        behind = (oldest.first_sequence - header.last_sequence) & MAX_SEQUENCE
+        return oldest.first_offset if 1 <= behind <= RECENT_SEQUENCES else None
 
     def check_coordinator_batch(self, header: BatchHeader) -> None:
         """Judge a data batch that a coordinator writes for a producer: it has an epoch, but no sequence.

@@ -10,6 +10,9 @@ Versions: 1 adds the throttle time, 2 timestamps (KIP-32), 3 the transactional i
 exactly one for each partition (KIP-98), 5 the log start offset (KIP-107), 7 zstd (KIP-110), 8 the errors of single
 records (KIP-467).
 
+A retry of a batch that is older than the five that Kafka recognises gets DUPLICATE_SEQUENCE_NUMBER, once its original
+is acknowledged; Kafka 2.7 says OUT_OF_ORDER_SEQUENCE_NUMBER, and a Java producer tries the same again for ever.
+
 Versions 0 to 2 bring messages of formats 0 and 1, which the log converts to the format that its topic is stored in;
 where that is much work it is done in turns, as for a slow directory. Transactional batches get INVALID_TXN_STATE.
 """
@@ -40,7 +43,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.storage.append import AppendInfo, AppendRejected
+from barnabas.storage.append import UNKNOWN_OFFSET, AppendInfo, AppendRejected
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.partition_access import find_partition, require_known
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
@@ -170,13 +173,20 @@ class _Produce:
         answer.base_offset = info.first_offset
         answer.log_append_time_ms = info.log_append_time_ms
         answer.log_start_offset = info.log_start_offset
+        if info.first_offset == UNKNOWN_OFFSET:
+            # Clients take it for a success that does not tell the offset.
+            answer.error_code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        else:
+            self._count_traffic(partition, info)
+        if self._acks and (future := partition.when_acknowledged(info, acks=self._acks)) is not None:
+            self._pending.append((future, answer))
+
+    def _count_traffic(self, partition: Partition, info: AppendInfo) -> None:
         traffic = self._context.broker.metrics.topic(partition.topic_partition.topic)
         traffic.produce_requests += 1
         traffic.bytes_in += info.size_bytes
         traffic.messages_in += info.last_offset - info.first_offset + 1
         traffic.produce_message_conversions += info.rebuilt_records
-        if self._acks and (future := partition.when_acknowledged(info, acks=self._acks)) is not None:
-            self._pending.append((future, answer))
 
     def _fail(self, answer: PartitionProduceResponse, error: ErrorCode, message: str | None) -> None:
         answer.error_code = error

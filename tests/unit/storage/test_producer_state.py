@@ -11,6 +11,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from barnabas.storage.producer_state import (
     MAX_SEQUENCE,
+    RECENT_SEQUENCES,
     BatchMetadata,
     EndTxn,
     ProducerEntry,
@@ -70,6 +71,25 @@ def test_the_last_five_batches_are_recognised_as_duplicates():
     assert rejection(state, header(2, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     for first, count in ((12, 1), (13, 1), (11, 3)):
         assert rejection(state, header(first, count)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "another span"
+
+
+def test_a_late_retry_of_a_batch_before_those_that_are_kept_is_known_to_be_appended():
+    state = appended(*[header(number * 2, 2) for number in range(9)])
+    assert state.find_earlier(header(4, 2)) == 8, "the offset where the oldest of the five begins"
+    assert state.find_earlier(header(2, 3)) == 8, "whatever its span"
+    assert state.find_earlier(header(0, 2)) is None, "as one that begins again"
+    assert state.find_earlier(header(7, 2)) is None, "it reaches into what is kept"
+    assert state.find_earlier(header(20, 2)) is None, "it is ahead"
+    assert state.find_earlier(header(2, 2, epoch=1)) is None
+    assert state.find_earlier(header(2, 2, producer=PRODUCER + 1)) is None
+
+
+def test_what_lies_far_back_is_no_late_retry():
+    state = appended(*[header(RECENT_SEQUENCES + number) for number in range(9)])
+    assert state.find_earlier(header(4)) == 4
+    assert state.find_earlier(header(3)) is None
+    wrapped = appended(*[header((MAX_SEQUENCE - 5 + number) & MAX_SEQUENCE) for number in range(10)])
+    assert wrapped.find_earlier(header(MAX_SEQUENCE - 4)) == 5
 
 
 def test_a_sequence_wraps_from_the_greatest_to_zero():

@@ -1,0 +1,87 @@
+"""What idempotent producers sent behind a batch that was refused: it is refused alike, until that batch comes again.
+
+Up to five requests of a producer are under way at once. The first may be refused, for lack of replicas or of a leader,
+and the cause be gone when the second is looked at. Kafka then finds a gap and says OUT_OF_ORDER_SEQUENCE_NUMBER: to
+librdkafka that means to begin a new epoch, in which it sends again what was not acknowledged, persisted or not, and no
+broker can know that for a duplicate. With the error of the first the client tries all of them again, in order.
+
+Four can stand behind the first. A producer that sends more without it has given it up, and is told of its gap.
+"""
+
+from struct import Struct
+from typing import Final
+
+from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES
+from barnabas.storage.producer_state import MAX_SEQUENCE
+from replication.acknowledgements import PartitionRefused
+
+IN_FLIGHT_BEHIND: Final = 4
+PRODUCERS_KEPT: Final = 1000
+
+_MAGIC_AT: Final = 16
+_PRODUCER_AT: Final = 43
+_unpack_producer = Struct(">qhi").unpack_from
+
+
+class _Refused:
+    __slots__ = ("behind", "epoch", "refusal", "sequence")
+
+    def __init__(self, epoch: int, sequence: int, refusal: PartitionRefused) -> None:
+        self.epoch = epoch
+        self.sequence = sequence
+        self.refusal = refusal
+        self.behind = 0
+
+
+class RefusedBatches:
+    """Of one partition: the first refused batch of each producer, of the latest producers that had one."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, _Refused] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_producer)
+
+    def note(self, records: memoryview, refusal: PartitionRefused) -> None:
+        """This batch of a client was refused, for a reason that may pass."""
+        producer = _producer_of(records)
+        if producer is None:
+            return
+        producer_id, epoch, sequence = producer
+        known = self._by_producer.get(producer_id)
+        if known is not None and known.epoch == epoch and _is_behind(sequence, known.sequence):
+            return
+        self._by_producer.pop(producer_id, None)
+        self._by_producer[producer_id] = _Refused(epoch, sequence, refusal)
+        if len(self._by_producer) > PRODUCERS_KEPT:
+            del self._by_producer[next(iter(self._by_producer))]
+
+    def check(self, records: memoryview) -> None:
+        """Let the batch pass unless it stands behind a refused one. Raises PartitionRefused, as that one was."""
+        producer = _producer_of(records)
+        known = None if producer is None else self._by_producer.get(producer[0])
+        if producer is None or known is None:
+            return
+        producer_id, epoch, sequence = producer
+        if epoch == known.epoch and _is_behind(sequence, known.sequence):
+            known.behind += 1
+            if known.behind <= IN_FLIGHT_BEHIND:
+                raise PartitionRefused(known.refusal.error, known.refusal.message or "")
+        elif epoch == known.epoch and sequence != known.sequence:
+            # One that was sent before it, and is tried again.
+            return
+        del self._by_producer[producer_id]
+
+
+def _is_behind(sequence: int, other: int) -> bool:
+    return 0 < (sequence - other) & MAX_SEQUENCE <= MAX_SEQUENCE // 2
+
+
+def _producer_of(records: memoryview) -> tuple[int, int, int] | None:
+    """Producer id, epoch and base sequence of a batch; None where it has none."""
+    if len(records) < HEADER_BYTES or records[_MAGIC_AT] != CURRENT_MAGIC:
+        return None
+    producer: tuple[int, int, int] = _unpack_producer(records, _PRODUCER_AT)
+    return producer if producer[0] >= 0 else None

@@ -1,0 +1,117 @@
+"""Batches behind one that was refused: they are refused alike, so that a producer tries all of them again in order."""
+
+import pytest
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.storage.append import AppendRejected
+from barnabas.storage.producer_state import MAX_SEQUENCE
+from replication.partition import PartitionRefused
+from replication.refused_batches import IN_FLIGHT_BEHIND, PRODUCERS_KEPT, RefusedBatches
+from tests.support.virtual_time import virtual_time
+from tests.unit.replication.replica_world import ME, OTHER, ReplicaWorld
+from tests.unit.storage.logs import batch
+
+PRODUCER = 5
+
+
+def sent(sequence: int, *, epoch: int = 0, producer: int = PRODUCER) -> memoryview:
+    return batch(b"v", producer=(producer, epoch, sequence))
+
+
+def refused(sequence: int = 10) -> RefusedBatches:
+    batches = RefusedBatches()
+    batches.note(sent(sequence), PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS, "why"))
+    return batches
+
+
+def is_refused(batches: RefusedBatches, records: memoryview) -> bool:
+    try:
+        batches.check(records)
+    except PartitionRefused as refusal:
+        return (refusal.error, refusal.message) == (ErrorCode.NOT_ENOUGH_REPLICAS, "why")
+    return False
+
+
+def test_four_behind_a_refused_batch_are_refused_and_the_fifth_is_told_of_its_gap() -> None:
+    batches = refused()
+    assert [is_refused(batches, sent(11 + number)) for number in range(5)] == [True] * IN_FLIGHT_BEHIND + [False]
+    assert not batches
+
+
+def test_when_the_refused_batch_comes_again_it_and_all_behind_it_pass() -> None:
+    batches = refused()
+    assert is_refused(batches, sent(11))
+    assert not is_refused(batches, sent(10))
+    assert not is_refused(batches, sent(11))
+
+
+def test_an_earlier_batch_passes_and_the_refused_one_is_still_waited_for() -> None:
+    batches = refused()
+    assert not is_refused(batches, sent(9))
+    assert is_refused(batches, sent(11))
+
+
+def test_of_several_refused_batches_the_first_counts() -> None:
+    batches = refused(10)
+    batches.note(sent(11), PartitionRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert is_refused(batches, sent(12))
+    batches.note(sent(8), PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS, "why"))
+    assert is_refused(batches, sent(9))
+
+
+def test_sequences_wrap() -> None:
+    batches = refused(MAX_SEQUENCE)
+    assert is_refused(batches, sent(0))
+    assert not is_refused(batches, sent(MAX_SEQUENCE - 1))
+
+
+def test_another_epoch_or_producer_is_another_matter() -> None:
+    batches = refused()
+    assert not is_refused(batches, sent(11, producer=PRODUCER + 1))
+    assert not is_refused(batches, batch(b"v"))
+    assert not is_refused(batches, sent(11, epoch=1))
+    assert not batches
+    batches.note(batch(b"v"), PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS))
+    batches.note(memoryview(bytearray(20)), PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert not batches
+
+
+def test_only_so_many_producers_are_remembered() -> None:
+    batches = RefusedBatches()
+    for producer in range(PRODUCERS_KEPT + 1):
+        batches.note(sent(10, producer=producer), PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS, "why"))
+    assert not is_refused(batches, sent(11, producer=0))
+    assert is_refused(batches, sent(11, producer=1))
+
+
+@virtual_time
+async def test_a_producer_whose_replicas_come_back_between_two_batches_hears_of_no_gap() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead(min_in_sync_replicas=2)
+    for sequence in (0, 1):
+        with pytest.raises(PartitionRefused):
+            partition.try_append(sent(sequence), acks=-1)
+    partition.set_min_in_sync_replicas(1)
+    with pytest.raises(PartitionRefused) as behind:
+        partition.try_append(sent(2), acks=-1)
+    assert behind.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    for sequence in (0, 1, 2):
+        assert partition.try_append(sent(sequence), acks=-1) is not None
+    with pytest.raises(AppendRejected) as gap:
+        partition.try_append(sent(4), acks=-1)
+    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@virtual_time
+async def test_nor_does_one_whose_leader_began_between_them() -> None:
+    world = await ReplicaWorld().open()
+    assert await world.assign(0, leader=OTHER, replicas=(OTHER, ME)) is ErrorCode.NONE
+    partition = world.partition()
+    with pytest.raises(PartitionRefused):
+        partition.try_append(sent(0), acks=-1)
+    assert await world.assign(1) is ErrorCode.NONE
+    with pytest.raises(PartitionRefused) as behind:
+        partition.try_append(sent(1), acks=-1)
+    assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.try_append(sent(0), acks=-1) is not None
+    assert partition.try_append(sent(1), acks=-1) is not None

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import iterate_records
 from barnabas.runtime.clock import SystemClock
@@ -157,7 +157,7 @@ def digest_of(view: Path) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(view.glob("*.log")):
         data = path.read_bytes()
-        for at, header in iterate_headers(data):
+        for at, header in iterate_entries(data):
             for record in iterate_records(data, at, header, 1 << 29):
                 digest.update(b"%d %d %s" % (record.offset, record.timestamp, record.key or b""))
                 digest.update(record.value or b"")

@@ -29,10 +29,10 @@ from broker.fetch_sessions import FetchSession, WantedPartition
 from broker.partition_access import find_partition
 from broker.replica_selector import choose_replica
 from broker.services import Services
+from replication.leader_questions import DEBUGGING_CONSUMER
 from replication.partition import Partition, PartitionRefused
 
 READ_COMMITTED: Final = 1
-DEBUGGING_CONSUMER: Final = -2
 _WHOLE_BATCH_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
 _ANY_REPLICA_SINCE: Final = 11

@@ -26,10 +26,10 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch, list_offsets
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
+from replication.leader_questions import DEBUGGING_CONSUMER
 
 Row = dict[str, Any]
 _ANY_REPLICA_SINCE: Final = 11
-_DEBUGGING_CONSUMER: Final = -2
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -137,7 +137,7 @@ def _check_order(header: BatchHeader, offset: int, *, is_first: bool) -> None:
 async def _bounds(cluster: Cluster, at: TopicPartition, broker: int) -> tuple[int, int]:
     """The start and the high watermark of a replica, asked at its end, where nothing has to be read."""
     wanted = ListOffsetPartition(partition_index=at.partition, timestamp=LATEST)
-    request = ListOffsetRequest(_DEBUGGING_CONSUMER, topics=[ListOffsetTopic(at.topic, [wanted])])
+    request = ListOffsetRequest(DEBUGGING_CONSUMER, topics=[ListOffsetTopic(at.topic, [wanted])])
     response = await cluster.ask(broker, list_offsets.API, request, least=1)
     (found,) = response.topics[0].partitions
     raise_for(found.error_code, context=f"broker {broker}")
@@ -149,7 +149,7 @@ async def _fetch(cluster: Cluster, at: TopicPartition, broker: int, offset: int)
     """The log's start, its high watermark and what stands at `offset`."""
     wanted = FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
     request = FetchRequest(
-        replica_id=_DEBUGGING_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(at.topic, [wanted])]
+        replica_id=DEBUGGING_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(at.topic, [wanted])]
     )
     response = await cluster.ask(broker, fetch.API, request, least=_ANY_REPLICA_SINCE)
     for topic in response.responses:

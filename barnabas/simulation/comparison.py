@@ -9,7 +9,8 @@ producer its last batch counts: a restart forgets the earlier ones, as in Kafka.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas.protocol.batch import HEADER_BYTES, iterate_headers, read_header
+from barnabas.protocol.batch import HEADER_BYTES, read_header
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.records import iterate_records
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.world import World
@@ -92,7 +93,7 @@ class _Kept(NamedTuple):
 def _records(data: bytes) -> dict[int, _Kept]:
     return {
         each.offset: _Kept(each.key, each.value)
-        for at, header in iterate_headers(data)
+        for at, header in iterate_entries(data)
         for each in iterate_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
     }
 

@@ -35,11 +35,12 @@ from broker.down_conversion import BATCHES_SINCE, PARTITION_BYTES
 from broker.fetch_check import check_reads
 from broker.fetch_conversion import ZSTD_SINCE, convert_reads, refuse_zstd
 from broker.fetch_gathering import MAX_TICKS, TICK_MS
-from broker.fetch_reader import DEBUGGING_CONSUMER, FetchReader, PartitionRead, release
+from broker.fetch_reader import FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
 from broker.metrics import FOLLOWER_FETCH
 from broker.registry import Handler
 from broker.services import RequestContext
+from replication.leader_questions import DEBUGGING_CONSUMER
 from replication.partition import Partition
 
 _SESSIONS_SINCE: Final = 7

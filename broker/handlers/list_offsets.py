@@ -34,6 +34,7 @@ from broker.partition_access import find_partition, require_replica
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.turns import in_turns
+from replication.leader_questions import DEBUGGING_CONSUMER
 from replication.partition import Partition, PartitionRefused
 
 _T = TypeVar("_T")
@@ -42,7 +43,6 @@ _Steps: TypeAlias = Generator[None, None, _T]
 LATEST: Final = -1
 EARLIEST: Final = -2
 _CLIENT: Final = -1
-_DEBUGGER: Final = -2
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _NONE: Final = -1
@@ -104,7 +104,7 @@ def _look_up(
     if context.version and is_client and request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         raise PartitionRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     partition = find_partition(context.broker, topic_partition)
-    if request.replica_id == _DEBUGGER:
+    if request.replica_id == DEBUGGING_CONSUMER:
         require_replica(partition, wanted.current_leader_epoch)
     else:
         partition.require_leader(wanted.current_leader_epoch)

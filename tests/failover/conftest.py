@@ -1,12 +1,12 @@
 """Fixtures of the tests that kill, starve and cut off real brokers."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import soak
 from tests.support.broker_process import BrokerProcess
 from tests.support.zookeeper import chroot, zookeeper_process
 
@@ -18,7 +18,7 @@ MakeBroker = Callable[..., BrokerProcess]
 @pytest.fixture
 def soak_minutes() -> float:
     """How long the tests that can go on should; 0 in an ordinary run."""
-    return float(os.environ.get("BARNABAS_SOAK_MINUTES", "0"))
+    return soak.minutes()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What the tests of a cluster's faults need from the machine: namespaces, disks, the Java client."""
 
 import functools
-import os
 from pathlib import Path
 
 from tests.failover.load.clients import Kind
@@ -12,11 +11,6 @@ from tests.support.java import compile_java
 from tests.support.kafka_jars import CLIENT_JARS, JarsNotAvailable, class_path
 
 JAVA_SOURCE = Path(__file__).parent / "load" / "FailoverLoad.java"
-
-
-def soak_minutes() -> float:
-    """How long the tests that can go on should; 0 in an ordinary run."""
-    return float(os.environ.get("BARNABAS_SOAK_MINUTES", "0"))
 
 
 def is_isolated() -> bool:

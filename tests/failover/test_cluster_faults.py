@@ -20,6 +20,7 @@ from tests.failover.world.drill import ISR_SECONDS
 from tests.failover.world.remote import RemoteWorld
 from tests.failover.world.verdict import Verdict
 from tests.failover.world.world import WorldPlan
+from tests.support import soak
 
 pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(600)]
 
@@ -44,7 +45,7 @@ RESUMES_WITHIN_MS = {"kill": 2 * SESSION_TIMEOUT_MS, "terminate": 3000}
 
 def sequence() -> list[str]:
     """What is played, in order."""
-    count = int(stage.soak_minutes() * 60 * SHARE_OF_A_SOAK / SECONDS_A_FAULT)
+    count = int(soak.minutes() * 60 * SHARE_OF_A_SOAK / SECONDS_A_FAULT)
     if count == 0:
         return list(SHORT)
     drawn = random.Random(int(os.environ[SEED]))

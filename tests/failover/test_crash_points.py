@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover import stage
 from tests.failover.world import isolation
+from tests.support import soak
 
 pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(1200)]
 
@@ -25,7 +25,7 @@ def test_every_state_that_a_power_cut_leaves_on_ext4_recovers(tmp_path: Path) ->
         pytest.skip(reason)
     seed = os.environ.get("BARNABAS_SEED", "1")
     program = [sys.executable, "-m", "tests.failover.crash_points", str(tmp_path), "--seed", seed]
-    if (minutes := stage.soak_minutes()) < ALL_FROM_MINUTES:
+    if (minutes := soak.minutes()) < ALL_FROM_MINUTES:
         program += ["--points", str(max(POINTS, int(EACH_MINUTE * minutes)))]
     played = subprocess.run(
         isolation.command(program, real_root=True), capture_output=True, text=True, check=False, timeout=1100

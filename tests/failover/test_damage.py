@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import iterate_records
@@ -128,6 +128,6 @@ def value(number: int) -> bytes:
 def records(data: bytes) -> list[tuple[int, bytes | None]]:
     return [
         (record.offset, record.value)
-        for position, header in iterate_headers(data)
+        for position, header in iterate_entries(data)
         for record in iterate_records(data, position, header, 1 << 20)
     ]

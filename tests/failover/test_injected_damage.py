@@ -6,8 +6,8 @@ An ordinary run plays a few injections, a soak of ten minutes a thousand; what i
 
 import pytest
 
-from tests.failover import stage
 from tests.simulation.damage_story import KINDS, run
+from tests.support import soak
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
 
@@ -15,7 +15,7 @@ FEW, EACH_MINUTE, IN_ONE_CLUSTER = 25, 100, 50
 
 
 def test_whatever_is_damaged_on_one_replica_is_mended_and_never_served(seed: int) -> None:
-    left, number = max(FEW, int(stage.soak_minutes() * EACH_MINUTE)), 0
+    left, number = max(FEW, int(soak.minutes() * EACH_MINUTE)), 0
     acted: set[str] = set()
     while left > 0:
         tally, story = run(min(left, IN_ONE_CLUSTER), f"{seed}.{number}")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover import stage
 from tests.failover.load.clients import Kind
 from tests.failover.world import isolation
 from tests.failover.world.drill import LoadPlan
 from tests.failover.world.remote import RemoteWorld
 from tests.failover.world.world import WorldPlan
+from tests.support import soak
 
 pytestmark = [pytest.mark.soak, pytest.mark.processes, pytest.mark.timeout(900)]
 
@@ -26,7 +26,7 @@ def test_what_was_acknowledged_outlives_the_power_of_all_brokers_when_every_reco
         pytest.skip(reason)
     settings = {"log.flush.interval.messages": "1"}
     plan = WorldPlan(tmp_path, isolated=True, disk="ext4", disk_bytes=2 << 30, settings=settings)
-    cuts = max(1, int(stage.soak_minutes() * 60 * SHARE_OF_A_SOAK / SECONDS_A_CUT))
+    cuts = max(1, int(soak.minutes() * 60 * SHARE_OF_A_SOAK / SECONDS_A_CUT))
     with RemoteWorld(plan, [LoadPlan(Kind.CONFLUENT, 1500)], reads_along=True) as world:
         outcomes = [world.play("cut-power-of-all") for _ in range(cuts)]
         verdict = world.finish([Kind.CONFLUENT_READER])

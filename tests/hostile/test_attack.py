@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from barnabas.protocol.ids import TopicPartition
 from tests.hostile.attacker import Report, Settings
 from tests.hostile.conftest import StartBroker
 from tests.hostile.healthy import CpuWaits, HealthyClient, Window, typical_ms
+from tests.support import soak
 from tests.support.api_client import ApiConnection
 from tests.support.broker_process import BrokerProcess
 from tests.support.topics import create_topic
@@ -98,8 +98,7 @@ def test_an_attack_is_not_felt(broker: BrokerProcess, seed: int) -> None:
     (victim,) = create_topic(broker.bootstrap, "victim")
     # The healthy client's records bear no time, so they are as old as can be.
     (own,) = create_topic(broker.bootstrap, "healthy", settings={"retention.ms": "-1"})
-    in_soak = float(os.environ.get("BARNABAS_SOAK_MINUTES", "0")) > 0
-    frames = SOAK_FRAMES if in_soak else FRAMES
+    frames = SOAK_FRAMES if soak.minutes() > 0 else FRAMES
     # Other work on the machine can make the times worse and never better: they are to hold in one attack of these.
     for attempt in range(ATTEMPTS):
         settings = Settings(victim.topic, seed + attempt, frames=frames, rate=FRAMES_A_SECOND)

@@ -15,7 +15,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from barnabas.protocol.batch import CorruptBatch, iterate_headers, verify_crc
+from barnabas.protocol.batch import CorruptBatch, verify_crc
+from barnabas.protocol.entries import iterate_entries
 from barnabas.simulation.convergence import why_not_converged
 from barnabas.simulation.disk_image import Inode
 from barnabas.simulation.plan import Scene, run_plan
@@ -194,7 +195,7 @@ class DamageStory:
     def _judge(self, data: bytes, offset: int, *, is_scrubbed: bool) -> tuple[int, bool]:
         begun = offset
         try:
-            for position, header in iterate_headers(data):
+            for position, header in iterate_entries(data):
                 verify_crc(data, position, header)
                 batch = data[position : position + header.size_bytes]
                 assert batch[_COVERED_FROM:] in self.payloads, f"wrong bytes at {header.base_offset}"
@@ -242,7 +243,7 @@ def _batches(partition: Partition):
         data = _read(partition, offset)
         if not data:
             return
-        for position, header in iterate_headers(data):
+        for position, header in iterate_entries(data):
             verify_crc(data, position, header)
             batch = data[position : position + header.size_bytes]
             yield position, header, header.base_offset, batch

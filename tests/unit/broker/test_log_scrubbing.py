@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.runtime.disk import SystemDisk
@@ -128,7 +128,7 @@ async def test_a_follower_of_a_leader_that_compacted_gets_what_that_has(cluster:
     await until(lambda: not log.damage)
     assert segment_path(cluster, follower).read_bytes() == segment_path(cluster, cluster.leader).read_bytes()
     answer, data = await cluster.fetch(follower, 4, rack=str(follower.services.config.broker_rack))
-    assert (answer.error_code, next(iterate_headers(data))[1].base_offset) == (ErrorCode.NONE, 6)
+    assert (answer.error_code, next(iterate_entries(data))[1].base_offset) == (ErrorCode.NONE, 6)
 
 
 async def test_what_the_leader_has_given_up_is_given_up(cluster: Cluster) -> None:
@@ -140,7 +140,7 @@ async def test_what_the_leader_has_given_up_is_given_up(cluster: Cluster) -> Non
     await until(lambda: log.log_start_offset == 6)
     await until(lambda: not log.damage)
     answer, data = await cluster.fetch(follower, 6, rack=str(follower.services.config.broker_rack))
-    assert (answer.error_code, next(iterate_headers(data))[1].base_offset) == (ErrorCode.NONE, 6)
+    assert (answer.error_code, next(iterate_entries(data))[1].base_offset) == (ErrorCode.NONE, 6)
 
 
 async def test_alone_a_damaged_leader_leads_on_and_serves_the_rest(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_alone_a_damaged_leader_leads_on_and_serves_the_rest(tmp_path: Pat
     read = []
     for offset in (0, 3, 4):
         answer, data = await cluster.fetch(broker, offset)
-        read.append((answer.error_code, [header.base_offset for _, header in iterate_headers(data)]))
+        read.append((answer.error_code, [header.base_offset for _, header in iterate_entries(data)]))
     assert read == [(0, [0, 1, 2]), (ErrorCode.CORRUPT_MESSAGE, []), (0, list(range(4, RECORDS)))]
     assert partition.is_leader
     await broker.stop()

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from barnabas.protocol.batch import iterate_headers, place, verify_crc
+from barnabas.protocol.batch import place, verify_crc
 from barnabas.protocol.compiler import decode_whole
-from barnabas.protocol.entries import read_entry
+from barnabas.protocol.entries import iterate_entries, read_entry
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
 from barnabas.protocol.ids import ApiKey, TopicPartition
@@ -68,13 +68,13 @@ class Log:
         return [
             record
             for batch in self.batches
-            for pos, header in iterate_headers(batch)
+            for pos, header in iterate_entries(batch)
             for record in iterate_records(batch, pos, header, 1 << 30)
         ]
 
     def append(self, batch: bytes) -> int:
         """The base offset of the batch, which is written unless its sequence was there before."""
-        ((pos, header),) = iterate_headers(batch)
+        ((pos, header),) = iterate_entries(batch)
         verify_crc(batch, pos, header)
         if header.producer_id >= 0:
             expected = self.sequences.get(header.producer_id, 0)

@@ -8,7 +8,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonReader
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from barnabas.protocol.batch import HEADER_BYTES, Codec, iterate_headers, read_header, verify_crc
+from barnabas.protocol.batch import HEADER_BYTES, Codec, read_header, verify_crc
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.record_stream import stream_records
 from barnabas.protocol.records import Record, build_batch, iterate_records, walk_records
 
@@ -53,7 +54,7 @@ def read_by_aiokafka(batch: bytes) -> list[Record]:
 @pytest.mark.parametrize("build", [built_by_kafka_python, built_by_aiokafka])
 def test_what_another_client_builds_is_read(build: Callable[[Codec], bytes], codec: Codec) -> None:
     batch = build(codec)
-    ((pos, header),) = iterate_headers(batch)
+    ((pos, header),) = iterate_entries(batch)
     verify_crc(batch, pos, header)
     assert header.codec is codec
     assert list(iterate_records(batch, pos, header, AMPLE)) == RECORDS

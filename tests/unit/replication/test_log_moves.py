@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.log import Log
@@ -46,7 +46,7 @@ def content(log_: Log) -> bytes:
     while offset < log_.log_end_offset:
         piece = read_bytes(log_, offset)
         data += piece
-        offset = max(header.next_offset for _, header in iterate_headers(piece))
+        offset = max(header.next_offset for _, header in iterate_entries(piece))
     return data
 
 

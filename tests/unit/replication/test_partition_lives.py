@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId
 from barnabas.protocol.records import iterate_records
@@ -157,7 +157,7 @@ def values_of(partition: Partition) -> list[bytes]:
     values: list[bytes] = []
     while len(values) < log.log_end_offset:
         data = read_bytes(log, len(values))
-        for position, header in iterate_headers(data):
+        for position, header in iterate_entries(data):
             for record in iterate_records(data, position, header, 1 << 20):
                 assert record.offset == len(values)
                 assert record.value is not None

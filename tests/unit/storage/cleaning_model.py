@@ -8,7 +8,7 @@ nothing. Nothing of an aborted transaction is shown to who reads what is committ
 from dataclasses import dataclass
 from random import Random
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.records import iterate_records
 from barnabas.storage.log import Log
 from tests.support.crash_disk import Crashed
@@ -208,7 +208,7 @@ def _read(log: Log) -> list[tuple[int, bytes, Value]]:
     at = log.log_start_offset
     while data := read_bytes(log, at):
         aborted = log.aborted_transactions(start=at, upper=log.log_end_offset)
-        for position, header in iterate_headers(data):
+        for position, header in iterate_entries(data):
             at = header.next_offset
             hidden = header.is_transactional and any(
                 txn.producer_id == header.producer_id and txn.first_offset <= header.base_offset <= txn.last_offset

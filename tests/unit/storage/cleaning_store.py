@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from random import Random
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.records import (
     ControlRecordType,
     EndTxnMarker,
@@ -149,7 +149,7 @@ class CleaningStore:
 def records_of(log: Log, offset: int | None = None) -> Iterable[tuple[int, bytes | None, bytes | None]]:
     at = log.log_start_offset if offset is None else offset
     while data := read_bytes(log, at):
-        for position, header in iterate_headers(data):
+        for position, header in iterate_entries(data):
             at = header.next_offset
             if not header.is_control:
                 for record in iterate_records(data, position, header, 1 << 20):

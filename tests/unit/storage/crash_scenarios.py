@@ -5,7 +5,7 @@ process: all that was appended), less what the scenario itself is taking away; n
 may be there, and no offset may be missing in between.
 """
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.log import Log
@@ -106,7 +106,7 @@ class LogScenario(Scenario):
         assert log.recovery_point <= log.log_end_offset
         offset = log.log_start_offset
         while data := read_bytes(log, offset):
-            for at, header in iterate_headers(data):
+            for at, header in iterate_entries(data):
                 assert header.base_offset == offset, f"a hole at {offset}"
                 assert data[at + ONE - 20 - 1 : at + ONE - 1] == b"v" * 20
                 offset = header.next_offset

@@ -6,7 +6,7 @@ last recovery point. In either case the log is a prefix of the model, plus at mo
 
 from random import Random
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.log_config import LogConfig
 from tests.support.clock import ManualClock
 from tests.support.crash_disk import CrashDisk, Crashed
@@ -181,7 +181,7 @@ class World:
         entry = log.producers.get(7)
         last = [(data, epoch) for _, data, epoch in self.batches]
         if last and log.log_start_offset < log.log_end_offset:
-            header = next(iterate_headers(last[-1][0]))[1]
+            header = next(iterate_entries(last[-1][0]))[1]
             assert entry is not None
             assert (entry.last_sequence, entry.epoch) == (header.last_sequence, header.producer_epoch)
             self.epoch, self.sequence = header.producer_epoch, header.last_sequence + 1
@@ -194,7 +194,7 @@ class World:
         records = [
             (offset, header.max_timestamp)
             for _, data, _ in self.batches
-            for _, header in iterate_headers(data)
+            for _, header in iterate_entries(data)
             for offset in range(header.base_offset, header.next_offset)
             if offset >= log.log_start_offset
         ]
@@ -205,16 +205,16 @@ class World:
 
 
 def _start(data: bytes) -> int:
-    return next(iterate_headers(data))[1].base_offset
+    return next(iterate_entries(data))[1].base_offset
 
 
 def _end(kept: tuple[int, bytes, int]) -> int:
-    return next(iterate_headers(kept[1]))[1].next_offset
+    return next(iterate_entries(kept[1]))[1].next_offset
 
 
 def _batches_of(log):
     offset = log.log_start_offset
     while data := read_bytes(log, offset):
-        for position, header in iterate_headers(data):
+        for position, header in iterate_entries(data):
             yield header.base_offset, data[position : position + header.size_bytes]
             offset = header.next_offset

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.runtime.offload import WorkerLost
 from barnabas.storage.cleaner import Cleaner
 from barnabas.storage.cleaner_report import (
@@ -450,7 +450,7 @@ def read_all(log: Log) -> memoryview:
     data, at = b"", log.log_start_offset
     while piece := read_bytes(log, at):
         data += piece
-        at = [header.next_offset for _, header in iterate_headers(piece)][-1]
+        at = [header.next_offset for _, header in iterate_entries(piece)][-1]
     return memoryview(bytearray(data))
 
 

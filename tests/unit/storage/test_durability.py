@@ -2,7 +2,7 @@
 
 import contextlib
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.log_config import LogConfig
 from tests.support.crash_disk import CrashDisk, Crashed
 from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
@@ -58,7 +58,7 @@ class Machine:
     def epochs(self):
         found, offset = {}, self.log.log_start_offset
         while data := read_bytes(self.log, offset):
-            for _, header in iterate_headers(data):
+            for _, header in iterate_entries(data):
                 found[header.base_offset] = header.leader_epoch
                 offset = header.next_offset
         return found

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.file_names import CHECKPOINTS
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
@@ -57,7 +57,7 @@ class Machine:
         future.truncate_fully_and_start_at(self.log.log_start_offset)
         while future.log_end_offset < count:
             data = read_bytes(self.log, future.log_end_offset)
-            _, header = next(iterate_headers(data))
+            _, header = next(iterate_entries(data))
             replicate(future, data[: header.size_bytes])
         # Within a segment, so that nothing but a checkpoint tells of it.
         self.log.advance_log_start_offset(1)
@@ -77,7 +77,7 @@ class Machine:
     def values(self):
         found, offset = [], self.log.log_start_offset
         while data := read_bytes(self.log, offset):
-            found += [header.base_offset for _, header in iterate_headers(data)]
+            found += [header.base_offset for _, header in iterate_entries(data)]
             offset = found[-1] + 1
         return found
 

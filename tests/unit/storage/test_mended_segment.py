@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew, write_over
@@ -52,7 +52,7 @@ async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
     directory = store.directories.directories[0]
     assert await replace_segments(directory, log, made, generation=log.generation, offload=store.offload)
     log.damage.remove(damaged)
-    found = [header.base_offset for offset in (0, 4, 8) for _, header in iterate_headers(read_bytes(log, offset))]
+    found = [header.base_offset for offset in (0, 4, 8) for _, header in iterate_entries(read_bytes(log, offset))]
     assert found == [0, 2, 3, 4, 5, 6, 7, 8, 9]
     assert [offset_for_timestamp(log, NOW + number).offset for number in (0, 1, 2, 3, 4)] == [0, 2, 2, 3, 4]
     await store.directories.close()
@@ -60,7 +60,7 @@ async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
     store.disk.restart()
     store = await open_store("/data", disk=store.disk, config=CONFIG)
     log = store.directories.log(TP)
-    assert [header.base_offset for _, header in iterate_headers(read_bytes(log, 1))] == [2, 3]
+    assert [header.base_offset for _, header in iterate_entries(read_bytes(log, 1))] == [2, 3]
     assert not [name for name in store.disk.list_directory("/data/topic-0") if "mended" in name]
 
 
@@ -78,7 +78,7 @@ async def test_a_kill_after_a_segment_lost_its_last_batch_to_the_leaders_cleaner
     store = await open_store("/data", disk=store.disk, config=CONFIG)
     log = store.directories.log(TP)
     assert log.log_end_offset == 10
-    assert [header.base_offset for _, header in iterate_headers(read_bytes(log, 1))] == [4, 5, 6, 7]
+    assert [header.base_offset for _, header in iterate_entries(read_bytes(log, 1))] == [4, 5, 6, 7]
 
 
 async def test_a_segment_that_is_not_below_the_recovery_point_keeps_its_place():

@@ -5,7 +5,8 @@ from struct import pack
 
 import pytest
 
-from barnabas.protocol.batch import HEADER_BYTES, iterate_headers
+from barnabas.protocol.batch import HEADER_BYTES
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes, replicate
 from tests.unit.storage.stores import open_store
@@ -36,7 +37,7 @@ async def recovered(root, caplog, config=THREE_SEGMENTS):
 def offsets(log):
     found, offset = [], log.log_start_offset
     while data := read_bytes(log, offset):
-        for _, header in iterate_headers(data):
+        for _, header in iterate_entries(data):
             found += range(header.base_offset, header.next_offset)
         offset = found[-1] + 1
     return found

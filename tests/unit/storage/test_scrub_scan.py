@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.scrub_scan import Extent, Place, check_piece
@@ -22,7 +22,7 @@ def segment(*sizes, base=0, epoch=0):
 
 
 def starts(data):
-    return [(position, header.base_offset) for position, header in iterate_headers(bytes(data))]
+    return [(position, header.base_offset) for position, header in iterate_entries(bytes(data))]
 
 
 FIRST = (EpochEntry(0, 0),)

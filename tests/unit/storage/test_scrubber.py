@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
@@ -65,7 +65,7 @@ class World:
 
 
 def offsets(data):
-    return [header.base_offset for _, header in iterate_headers(data)]
+    return [header.base_offset for _, header in iterate_entries(data)]
 
 
 def readable(log):

@@ -1,6 +1,6 @@
 """Cutting a log: what stays, and that indexes, epochs, producers and the high watermark follow."""
 
-from barnabas.protocol.batch import iterate_headers
+from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, offset_for_timestamp, read_bytes
 
@@ -24,7 +24,7 @@ def filled(tmp_path, count=10, segment_batches=3):
 def bases(log):
     found, offset = [], log.log_start_offset
     while data := read_bytes(log, offset):
-        found += [header.base_offset for _, header in iterate_headers(data)]
+        found += [header.base_offset for _, header in iterate_entries(data)]
         offset = found[-1] + 1
     return found
 

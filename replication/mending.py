@@ -129,7 +129,8 @@ class Mender:
         )
 
     def _put_off(self, at: TopicPartition) -> None:
-        trial = self._trials[at]
+        # More damage may have been found meanwhile, and the trials of before forgotten.
+        trial = self._trials.setdefault(at, _Trial())
         trial.due_ms = self._ports.clock.monotonic_ms() + min(
             _LEAST_DELAY_MS << min(trial.failures, 16), _MOST_DELAY_MS
         )

@@ -1,6 +1,6 @@
 """Damage of a compacted follower whose leader has cleaned more, or less: what was deleted does not come back."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,49 +142,83 @@ async def test_a_value_does_not_come_back_where_only_the_leader_still_has_it(clu
     assert {key: text for key, text in values.items() if text} == last_values(records)
 
 
-async def test_the_mender_and_the_cleaner_keep_off_each_others_log(tmp_path: Path) -> None:
+class MendingScene:
+    """A follower that has one range known to be damaged, and a mender of the test's own: brokers' scrubbers are off."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.services = cluster.followers[0].services
+        partition = cluster.partition(cluster.followers[0])
+        self.log, self.directory = partition.log, partition.directory
+
+    def mender(self, connect: Callable[..., Awaitable[Connection]]) -> Mender:
+        services, disk = self.services, SystemDisk()
+        scrubber = Scrubber(
+            services.log_directories,
+            disk=disk,
+            clock=services.clock,
+            offload=services.offload,
+            settings=ScrubSettings(),
+            on_damage=lambda _: None,
+        )
+
+        async def resign(_: object) -> Sequence[TopicPartition]:
+            return ()
+
+        ports = MenderPorts(services.clock, disk, services.offload, lambda _: ("127.0.0.1", 1), connect, resign)
+        return Mender(services.replicas, scrubber, ports)
+
+
+@pytest.fixture
+async def mending(tmp_path: Path) -> AsyncIterator[MendingScene]:
     off = {"barnabas_scrub_bytes_per_second": "0"}
     cluster = Cluster(BrokerHost(tmp_path), keys={1: off, 2: off, 3: off})
     await cluster.start()
-    follower = cluster.followers[0]
     await produce(cluster, 3)
-    partition = cluster.partition(follower)
-    log, directory, services = partition.log, partition.directory, follower.services
-    await until(lambda: log.high_watermark == 3)
-    log.damage.add(DamagedRange(0, 0, 80, 0, 1, "found"))
-    mending: list[Log | None] = []
+    scene = MendingScene(cluster)
+    await until(lambda: scene.log.high_watermark == 3)
+    scene.log.damage.add(DamagedRange(0, 0, 80, 0, 1, "found"))
+    yield scene
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()
+
+
+async def test_the_mender_and_the_cleaner_keep_off_each_others_log(mending: MendingScene) -> None:
+    log, directory = mending.log, mending.directory
+    held: list[Log | None] = []
 
     async def connect(*_: object) -> Connection:
-        mending.append(directory.mending)
+        held.append(directory.mending)
         if log.offline:
             raise FileNotFoundError("deleted meanwhile")
         raise CannotMend("not now")
 
-    async def resign(_: object) -> Sequence[TopicPartition]:
-        return ()
-
-    disk = SystemDisk()
-    scrubber = Scrubber(
-        services.log_directories,
-        disk=disk,
-        clock=services.clock,
-        offload=services.offload,
-        settings=ScrubSettings(),
-        on_damage=lambda _: None,
-    )
-    ports = MenderPorts(services.clock, disk, services.offload, lambda _: ("127.0.0.1", 1), connect, resign)
-    mender = Mender(services.replicas, scrubber, ports)
+    mender = mending.mender(connect)
     directory.cleaning = log
     await mender.mend([log])
-    assert mending == []
+    assert held == []
     directory.cleaning = None
     await mender.mend([log])
-    assert (mending, directory.mending) == ([log], None)
+    assert (held, directory.mending) == ([log], None)
     # A log that is deleted or moved takes its files along: that is no failure of the directory.
     log.offline = True
-    await Mender(services.replicas, scrubber, ports).mend([log])
-    assert (len(mending), directory.failure) == (2, None)
+    await mending.mender(connect).mend([log])
+    assert (len(held), directory.failure) == (2, None)
     log.offline = False
-    for broker in cluster.brokers:
-        await broker.stop()
-    await cluster.host.close()
+
+
+async def test_what_is_found_while_a_log_cannot_be_mended_does_not_end_the_mender(mending: MendingScene) -> None:
+    tries = 0
+
+    async def connect(*_: object) -> Connection:
+        nonlocal tries
+        tries += 1
+        mender.on_damage(mending.log)
+        raise CannotMend("not now")
+
+    mender = mending.mender(connect)
+    await mender.mend([mending.log])
+    # It waits its time before it is tried again.
+    await mender.mend([mending.log])
+    assert tries == 1

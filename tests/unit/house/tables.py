@@ -15,6 +15,7 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
     "barnabas.runtime": (),
     "barnabas.storage": ("barnabas.protocol", "barnabas.runtime"),
     "barnabas.client": ("barnabas.protocol", "barnabas.runtime"),
+    "barnabas.coordinator": ("barnabas.protocol", "barnabas.runtime"),
     "zk_schema": ("barnabas.protocol.ids",),
     "replication": ("barnabas.protocol", "barnabas.runtime", "barnabas.storage", "barnabas.client"),
     "controller": ("barnabas.protocol.error_code", "barnabas.protocol.ids", "barnabas.runtime", "zk_schema"),
@@ -23,6 +24,7 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
         "barnabas.runtime",
         "barnabas.storage",
         "barnabas.client",
+        "barnabas.coordinator",
         "zk_schema",
         "replication",
         "controller",
@@ -34,6 +36,8 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Path patterns of the pure modules: values in, values out. They import, of ours, only each other.
 PURE: Final = (
+    "barnabas/coordinator/outcome.py",
+    "barnabas/coordinator/partitioning.py",
     "barnabas/protocol/*",
     "barnabas/simulation/history*.py",
     "barnabas/storage/checkpoints.py",

@@ -1,0 +1,42 @@
+"""What a coordinator's shard needs of the world, beside a clock."""
+
+from typing import Protocol
+
+from barnabas.protocol.error_code import ErrorCode
+
+
+class LogRefused(Exception):
+    """The partition has not taken a batch, or will not commit it; `error` is the partition's, not yet mapped."""
+
+    def __init__(self, error: ErrorCode, message: str = "") -> None:
+        super().__init__(f"{error.name}{': ' + message if message else ''}")
+        self.error = error
+
+
+class CoordinatorLog(Protocol):
+    """One partition of an internal topic that this broker leads, in one leader epoch."""
+
+    @property
+    def name(self) -> str:
+        """The partition, for what is logged."""
+
+    def refusal(self) -> ErrorCode | None:
+        """Why an append would be refused now, as far as that can be known without one."""
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The topic's max.message.bytes."""
+
+    async def append(self, batches: bytes) -> int:
+        """Append whole batches, all or none; the offset after them. One caller at a time. Raises LogRefused."""
+
+    async def committed(self, end_offset: int) -> None:
+        """Wait until all below `end_offset` is committed. Raises LogRefused: NOT_ENOUGH_REPLICAS_AFTER_APPEND while too
+        few replicas are in sync (it may still be committed), anything else when the leadership has ended.
+        """
+
+    def bounds(self) -> tuple[int, int]:
+        """The log's first offset and the one after its last."""
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that has `offset` on, at least one, to the log's end. Raises LogRefused."""

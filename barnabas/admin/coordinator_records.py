@@ -1,14 +1,29 @@
 """Records of `__consumer_offsets` and `__transaction_state` as the text that kafka-dump-log makes of them.
 
-Keys and values are structures with a version of two bytes in front; null values are tombstones. `offset_record` and
-`transaction_record` give the two texts. Sets and maps stand in the order in which Scala's hash tables hold them, which
-Kafka's tool prints.
+`offset_record` and `transaction_record` give the two texts; a null value is a tombstone. Sets and maps stand in
+the order in which Scala's hash tables hold them, which Kafka's tool prints.
 """
 
 import json
-import struct
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
+
+from barnabas.coordinator.group_records import (
+    GroupKey,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from barnabas.coordinator.partitioning import java_hash
+from barnabas.coordinator.record_fields import FieldReader
+from barnabas.coordinator.transaction_records import (
+    TransactionMetadata,
+    decode_transaction_key,
+    decode_transaction_value,
+)
 
 DELETED: Final = "<DELETE>"
 _CONSUMER: Final = "consumer"
@@ -21,106 +36,44 @@ _LOAD_FACTOR: Final = 0.75
 _Item = TypeVar("_Item")
 
 
-class NotDecodable(Exception):
-    """The record is none of that topic."""
-
-
-class _Fields:
-    """Takes the fields of a structure one after the other."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def number(self, form: str) -> int:
-        try:
-            (value,) = struct.unpack_from(f">{form}", self._data, self._at)
-        except struct.error:
-            raise NotDecodable(f"{len(self._data)} bytes end within a field at byte {self._at}") from None
-        self._at += struct.calcsize(f">{form}")
-        return int(value)
-
-    def take(self, size: int) -> bytes:
-        if not 0 <= size <= len(self._data) - self._at:
-            raise NotDecodable(f"{size} bytes cannot stand at byte {self._at} of {len(self._data)}")
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def text(self) -> str:
-        return self.take(self.number("h")).decode("utf-8", "replace")
-
-    def nullable_text(self) -> str | None:
-        size = self.number("h")
-        return None if size < 0 else self.take(size).decode("utf-8", "replace")
-
-    def block(self) -> bytes:
-        return self.take(max(self.number("i"), 0))
-
-    def version(self, highest: int, what: str) -> int:
-        version = self.number("h")
-        if not 0 <= version <= highest:
-            raise NotDecodable(f"{what} of version {version}, known are 0 to {highest}")
-        return version
-
-
 def offset_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
     """Key and value of a record of `__consumer_offsets`. Raises NotDecodable."""
-    if key is None:
-        raise NotDecodable("a record without a key")
-    fields = _Fields(key)
-    version = fields.version(2, "a key")
-    group = fields.text()
-    if version == 2:
-        return f"group_metadata::group={group}", DELETED if value is None else _group(_Fields(value))
-    name = f"offset_commit::group={group},partition={fields.text()}-{fields.number('i')}"
-    return name, DELETED if value is None else _committed(_Fields(value))
+    match decode_key(key):
+        case OffsetKey(group_id, topic, partition):
+            name = f"offset_commit::group={group_id},partition={topic}-{partition}"
+            return name, DELETED if value is None else _committed(decode_offset_value(value))
+        case GroupKey(group_id):
+            name = f"group_metadata::group={group_id}"
+            return name, DELETED if value is None else _group(decode_group_value(value))
 
 
-def _committed(fields: _Fields) -> str:
-    version = fields.version(3, "a committed offset")
-    offset = fields.number("q")
-    if version == 3:
-        fields.number("i")
-    metadata = fields.text()
-    return f"offset={offset},metadata={metadata}" if metadata else f"offset={offset}"
+def _committed(value: OffsetAndMetadata) -> str:
+    return f"offset={value.offset},metadata={value.metadata}" if value.metadata else f"offset={value.offset}"
 
 
-def _group(fields: _Fields) -> str:
-    version = fields.version(3, "a group")
-    protocol_type, generation = fields.text(), fields.number("i")
-    protocol, _leader = fields.nullable_text(), fields.nullable_text()
-    if version >= 2:
-        fields.number("q")
-    members = [_member(fields, version, protocol_type) for _ in range(max(fields.number("i"), 0))]
-    assignment = ",".join(f"{name}={text}" for name, text in in_hash_order(members, lambda each: java_hash(each[0])))
+def _group(value: GroupMetadata) -> str:
+    members = in_hash_order(value.members, lambda each: java_hash(each.member_id))
+    assignment = ",".join(f"{each.member_id}={_assigned(value.protocol_type, each.assignment)}" for each in members)
     shown = {
-        "protocolType": protocol_type,
-        "protocol": protocol,
-        "generationId": generation,
+        "protocolType": value.protocol_type,
+        "protocol": value.protocol_name,
+        "generationId": value.generation_id,
         "assignment": f"{{{assignment}}}",
     }
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
-def _member(fields: _Fields, version: int, protocol_type: str) -> tuple[str, str]:
-    name = fields.text()
-    if version >= 3:
-        fields.nullable_text()
-    fields.text()
-    fields.text()
-    fields.take(8 if version else 4)
-    fields.block()
-    assignment = fields.block()
-    return name, _assignment(_Fields(assignment)) if protocol_type == _CONSUMER else _hex(assignment)
+def _assigned(protocol_type: str, assignment: bytes) -> str:
+    return _assignment(FieldReader(assignment)) if protocol_type == _CONSUMER else _hex(assignment)
 
 
-def _assignment(fields: _Fields) -> str:
-    fields.number("h")
+def _assignment(fields: FieldReader) -> str:
+    fields.i16()
     partitions: list[str] = []
-    for _ in range(fields.number("i")):
+    for _ in range(fields.i32()):
         topic = fields.text()
-        partitions += [f"{topic}-{fields.number('i')}" for _ in range(fields.number("i"))]
-    size = fields.number("i")
+        partitions += [f"{topic}-{fields.i32()}" for _ in range(fields.i32())]
+    size = fields.i32()
     user_data = _hex(fields.take(size)) if size > 0 else ""
     return f"[{', '.join(partitions)}]" + (f":{user_data}" if user_data else "")
 
@@ -131,38 +84,17 @@ def _hex(data: bytes) -> str:
 
 def transaction_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
     """Key and value of a record of `__transaction_state`. Raises NotDecodable."""
-    if key is None:
-        raise NotDecodable("a record without a key")
-    fields = _Fields(key)
-    fields.version(0, "a key")
-    name = f"transaction_metadata::transactionalId={fields.text()}"
-    return name, DELETED if value is None else _transaction(_Fields(value))
+    name = f"transaction_metadata::transactionalId={decode_transaction_key(key)}"
+    return name, DELETED if value is None else _transaction(decode_transaction_value(value))
 
 
-def _transaction(fields: _Fields) -> str:
-    fields.version(0, "a transaction")
-    producer_id, epoch, timeout_ms, state = (fields.number(form) for form in "qhib")
-    if not 0 <= state < len(_STATES):
-        raise NotDecodable(f"a transaction in state {state}")
-    partitions: list[tuple[str, int]] = []
-    for _ in range(max(fields.number("i"), 0)):
-        topic = fields.text()
-        partitions += [(topic, fields.number("i")) for _ in range(fields.number("i"))]
-    updated_ms = fields.number("q")
-    names = [f"{topic}-{number}" for topic, number in in_hash_order(partitions, _hash_of_partition)]
+def _transaction(value: TransactionMetadata) -> str:
+    names = [f"{topic}-{number}" for topic, number in in_hash_order(value.partitions, _hash_of_partition)]
     return (
-        f"producerId:{producer_id},producerEpoch:{epoch},state={_STATES[state]},partitions=[{','.join(names)}],"
-        f"txnLastUpdateTimestamp={updated_ms},txnTimeoutMs={timeout_ms}"
+        f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={_STATES[value.state]},"
+        f"partitions=[{','.join(names)}],txnLastUpdateTimestamp={value.last_update_timestamp_ms},"
+        f"txnTimeoutMs={value.transaction_timeout_ms}"
     )
-
-
-def java_hash(text: str) -> int:
-    """`String.hashCode`, without its sign: it goes over UTF-16 units."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & _MASK
-    return value
 
 
 def _hash_of_partition(partition: tuple[str, int]) -> int:
@@ -178,7 +110,7 @@ def in_hash_order(items: Iterable[_Item], hash_of: Callable[[_Item], int]) -> li
         slots *= 2
 
     def place(item: _Item) -> tuple[int, int]:
-        value = hash_of(item)
+        value = hash_of(item) & _MASK
         mixed = value ^ value >> 16
         return mixed & slots - 1, mixed - (1 << 32) if mixed >> 31 else mixed
 

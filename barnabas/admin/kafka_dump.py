@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.admin.coordinator_records import NotDecodable
 from barnabas.admin.stored_entries import DamagedFile, StoredEntry, StoredRecord, read_any_header, read_entries
+from barnabas.coordinator.record_fields import NotDecodable
 from barnabas.protocol.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch, UnsupportedCodec
 from barnabas.protocol.records import read_control_record
 from barnabas.runtime.disk import Disk, File

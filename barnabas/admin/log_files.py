@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from barnabas.admin.coordinator_records import NotDecodable
 from barnabas.admin.output import Column
 from barnabas.admin.record_text import bytes_fields
 from barnabas.admin.stored_entries import DamagedFile, StoredEntry, StoredRecord, read_entries
+from barnabas.coordinator.record_fields import NotDecodable
 from barnabas.protocol.batch import BatchHeader, CorruptBatch, UnsupportedCodec
 from barnabas.protocol.records import read_control_record
 from barnabas.runtime.disk import Disk

@@ -49,7 +49,7 @@ class RemoteReplica:
 class LeaderState:
     """See the module."""
 
-    __slots__ = ("broker_id", "epoch_start_offset", "isr", "leader_epoch", "remotes")
+    __slots__ = ("began_ms", "broker_id", "epoch_start_offset", "isr", "leader_epoch", "remotes")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class LeaderState:
         self.leader_epoch: Final = leader_epoch
         self.epoch_start_offset: Final = epoch_start_offset
         """The log's end when the epoch began."""
+        self.began_ms: Final = now_ms
         self.isr: Final = IsrState(leader_epoch=leader_epoch, isr=isr, zk_version=zk_version)
         self.remotes: Final[dict[BrokerId, RemoteReplica]] = {
             replica: RemoteReplica(

@@ -20,11 +20,17 @@ from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from barnabas.storage.append import AppendInfo, AppendOrigin, LongConversion, PreparedAppend, conversion_steps
+from barnabas.storage.append import (
+    AppendInfo,
+    AppendOrigin,
+    AppendRejected,
+    LongConversion,
+    PreparedAppend,
+    conversion_steps,
+)
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
-from barnabas.storage.read import OffsetOutOfRange
 from replication.acknowledgements import (
     AFTER_APPEND,
     Acknowledgements,
@@ -37,7 +43,8 @@ from replication.acknowledgements import (
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
 from replication.ports import ReplicationPorts
-from replication.refused_batches import RefusedBatches
+from replication.record_deletion import RecordDeletion
+from replication.refused_batches import RefusedBatches, is_moving_over
 from replication.replica import FollowerWatcher, Replica, Watcher
 
 __all__ = ["ALL_REPLICAS", "FollowerWatcher", "Partition", "PartitionRefused", "Watcher"]
@@ -46,8 +53,6 @@ log = logging.getLogger(__name__)
 
 ALL_REPLICAS: Final = -1
 FLUSH_EACH_APPEND: Final = 1
-END_OF_COMMITTED: Final = -1
-"""Instead of an offset to delete records before: the high watermark."""
 _CLIENT: Final = AppendOrigin.CLIENT
 _TURN_US: Final = 2_000
 """How long a conversion works before it lets others go first."""
@@ -67,7 +72,7 @@ class Partition(Replica):
         self._waits = Acknowledgements()
         self._refused = RefusedBatches()
         self._flushing = False
-        self._keeping_start = False
+        self.deletion = RecordDeletion(self, self._waits.trimmed, ports)
         self._undecided = False
         """Whether the pending proposal was answered without a decision, so that it has to be sent again."""
         self._takes_all = False
@@ -117,7 +122,7 @@ class Partition(Replica):
             if self.log.needs_flush():
                 self._start_flush()
             self._advance()
-            self._notify()
+            self.notify()
 
     async def become_follower(
         self, *, leader_id: BrokerId, leader_epoch: LeaderEpoch, replicas: tuple[BrokerId, ...]
@@ -140,7 +145,7 @@ class Partition(Replica):
         self.leader_id = leader_id
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
         self._waits.end()
-        self._notify()
+        self.notify()
 
     def go_offline(self) -> None:
         """The log's directory has failed: nothing is served from it any more."""
@@ -217,7 +222,14 @@ class Partition(Replica):
                 raise
         if self._refused:
             self._refused.check(records)
-        return self._prepare_from(records, _CLIENT, converted)
+        try:
+            return self._prepare_from(records, _CLIENT, converted)
+        except AppendRejected as rejected:
+            if rejected.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and is_moving_over(
+                records, self.log.producers, self.leadership, now_ms=self._clock.monotonic_ms()
+            ):
+                raise PartitionRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(rejected)) from None
+            raise
 
     def _check_append(self, acks: int) -> None:
         self.require_leader()
@@ -357,7 +369,7 @@ class Partition(Replica):
             if proposal is not None:
                 self._propose(proposal)
         self._advance()
-        self._let_go_of_trimmed()
+        self.deletion.let_go()
 
     def check_lag(self) -> None:
         """Have replicas left out that lag for too long, and those taken in that could not be before.
@@ -436,59 +448,3 @@ class Partition(Replica):
         self._lacks_replicas = len(isr.maximal) < self.min_in_sync_replicas
         if self._lacks_replicas:
             fail(self._waits.committed, AFTER_APPEND)
-
-    # Deleting records (KIP-107).
-
-    @property
-    def low_watermark(self) -> int:
-        """The offset below which no live replica will have anything again; -1 while one has not said."""
-        return self._low_watermark(self.log.durable_start_offset)
-
-    def lacks_others(self, before_offset: int) -> bool:
-        """Whether a live replica elsewhere has records below `before_offset` still, or this log has."""
-        return self._low_watermark(self.log.log_start_offset) < before_offset
-
-    def _low_watermark(self, own_start_offset: int) -> int:
-        assert self.leadership is not None
-        ports = self._ports
-        return self.leadership.low_watermark(
-            own_start_offset, is_live=lambda replica_id: ports.broker_epoch_of(replica_id) is not None
-        )
-
-    def delete_records(self, before_offset: int) -> "asyncio.Future[None] | None":
-        """Give up the records before an offset, -1 for all that are committed; what to wait for until all replicas did.
-
-        They did when their logs start there durably: it outlives a power cut of all of them.
-
-        Raises:
-            PartitionRefused: not leader, POLICY_VIOLATION where nothing may be deleted, OFFSET_OUT_OF_RANGE.
-        """
-        self.require_leader()
-        if not self.log.config.delete:
-            raise PartitionRefused(ErrorCode.POLICY_VIOLATION)
-        offset = self.log.high_watermark if before_offset == END_OF_COMMITTED else before_offset
-        if offset < 0:
-            raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        try:
-            if self.log.advance_log_start_offset(offset):
-                self._notify()
-        except OffsetOutOfRange as error:
-            raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
-        if self.low_watermark >= offset:
-            return None
-        if self.has_start_to_keep and not self._keeping_start:
-            self._keeping_start = True
-            self._ports.spawn(self._keep_own_start(), name=f"start of {self.topic_partition}")
-        return wait_for(self._waits.trimmed, offset)
-
-    async def _keep_own_start(self) -> None:
-        try:
-            while self.has_start_to_keep and await self.keep_start():
-                self._let_go_of_trimmed()
-        finally:
-            self._keeping_start = False
-        self._let_go_of_trimmed()
-
-    def _let_go_of_trimmed(self) -> None:
-        if self.leadership is not None and len(self._waits.trimmed):
-            complete(self._waits.trimmed, self.low_watermark)

@@ -6,17 +6,25 @@ librdkafka that means to begin a new epoch, in which it sends again what was not
 broker can know that for a duplicate. With the error of the first the client tries all of them again, in order.
 
 Four can stand behind the first. A producer that sends more without it has given it up, and is told of its gap.
+
+A gap also stands before what a producer sends first to a new leader while its answers from the old one are still out
+(`is_moving_over`). librdkafka gives up on those by itself, and what it had kept back may then overtake what it has to
+try again. For a while such a gap gets NOT_ENOUGH_REPLICAS, which is what clients try again (as in KIP-890).
 """
 
 from struct import Struct
 from typing import Final
 
 from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES
-from barnabas.storage.producer_state import MAX_SEQUENCE
+from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerState
 from replication.acknowledgements import PartitionRefused
+from replication.leader import LeaderState
 
 IN_FLIGHT_BEHIND: Final = 4
 PRODUCERS_KEPT: Final = 1000
+MOVING_MS: Final = 120_000
+"""How long after a leader began a producer may take to settle what it had sent to the one before: Kafka's default of
+`delivery.timeout.ms`."""
 
 _MAGIC_AT: Final = 16
 _PRODUCER_AT: Final = 43
@@ -73,6 +81,23 @@ class RefusedBatches:
             # One that was sent before it, and is tried again.
             return
         del self._by_producer[producer_id]
+
+
+def is_moving_over(
+    records: memoryview, producers: ProducerState, leadership: LeaderState | None, *, now_ms: int
+) -> bool:
+    """Whether this batch leaves a gap behind what its producer sent to an earlier leader."""
+    producer = _producer_of(records)
+    entry = None if producer is None else producers.get(producer[0])
+    if producer is None or entry is None or not entry.batches or leadership is None:
+        return False
+    _, epoch, sequence = producer
+    return (
+        epoch == entry.epoch
+        and _is_behind(sequence, entry.last_sequence)
+        and entry.batches[-1].last_offset < leadership.epoch_start_offset
+        and now_ms - leadership.began_ms < MOVING_MS
+    )
 
 
 def _is_behind(sequence: int, other: int) -> bool:

@@ -172,7 +172,7 @@ class Replica:
         has_risen = log_.advance_high_watermark(min(high_watermark, log_.log_end_offset))
         has_moved = log_.advance_log_start_offset(min(log_start_offset, log_.high_watermark))
         if (has_risen or has_moved) and self._watchers:
-            self._notify()
+            self.notify()
 
     @property
     def has_start_to_keep(self) -> bool:
@@ -206,7 +206,7 @@ class Replica:
                     await _to_the_end(self._ports.log_directories.truncate({self.topic_partition: offset}))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-            self._notify()
+            self.notify()
 
     async def restart_at(self, offset: int, *, leader_epoch: LeaderEpoch) -> None:
         """Drop the whole log and go on, empty, at `offset`: the leader has nothing below. Raises as `truncate_to`."""
@@ -216,7 +216,7 @@ class Replica:
                 await _to_the_end(self._ports.log_directories.restart_at(self.topic_partition, offset))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-            self._notify()
+            self.notify()
 
     async def exchange_log(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
         """Go on with another log of the same records; nothing is written while `exchange` makes it.
@@ -242,7 +242,7 @@ class Replica:
     async def _exchange(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
         self.log, self.directory = await exchange()
         self._after_exchange()
-        self._notify()
+        self.notify()
 
     def _after_exchange(self) -> None:
         """The log is another, and durable."""
@@ -250,7 +250,7 @@ class Replica:
     def go_offline(self) -> None:
         """The log's directory has failed: nothing is served from it any more."""
         self.is_offline = True
-        self._notify()
+        self.notify()
 
     def _require_following(self, leader_epoch: LeaderEpoch) -> None:
         if self.is_offline:
@@ -273,7 +273,8 @@ class Replica:
     def unwatch_end(self, watcher: FollowerWatcher) -> None:
         self._follower_watchers.pop(watcher, None)
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Have those looked at who watch this partition."""
         for watcher in (*self._watchers, *self._follower_watchers):
             watcher.partition_changed(self.topic_partition)
 

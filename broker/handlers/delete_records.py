@@ -25,7 +25,8 @@ from broker.partition_access import find_partition, require_known
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.turns import Turns
-from replication.partition import END_OF_COMMITTED, Partition, PartitionRefused
+from replication.partition import Partition, PartitionRefused
+from replication.record_deletion import END_OF_COMMITTED
 
 _NOT_KNOWN: Final = -1
 _LONGEST_WRITE_S: Final = 30.0
@@ -50,7 +51,7 @@ class _Deletion:
             and not self.waits.done()
             and self.partition is not None
             and self.partition.is_leader
-            and not self.partition.lacks_others(self.before_offset)
+            and not self.partition.deletion.lacks_others(self.before_offset)
         )
 
     def refuse(self, error: ErrorCode) -> None:
@@ -97,7 +98,7 @@ def _delete(context: RequestContext, at: TopicPartition, offset: int) -> _Deleti
             return deletion
         deletion.partition = partition = find_partition(context.broker, at)
         deletion.before_offset = partition.log.high_watermark if offset == END_OF_COMMITTED else offset
-        deletion.waits = partition.delete_records(offset)
+        deletion.waits = partition.deletion.delete(offset)
     except PartitionRefused as refused:
         deletion.refuse(refused.error)
     return deletion
@@ -123,7 +124,7 @@ def _finish(deletion: _Deletion) -> None:
     except PartitionRefused as refused:
         deletion.refuse(refused.error)
     else:
-        deletion.result.low_watermark = partition.low_watermark
+        deletion.result.low_watermark = partition.deletion.low_watermark
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=2)

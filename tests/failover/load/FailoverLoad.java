@@ -103,6 +103,7 @@ public final class FailoverLoad {
         properties.put("retries", String.valueOf(Integer.MAX_VALUE));
         properties.put("delivery.timeout.ms", "180000");
         properties.put("max.block.ms", "120000");
+        properties.put("request.timeout.ms", "10000");
         properties.put("retry.backoff.ms", "50");
         properties.put("reconnect.backoff.max.ms", "200");
         var bytes = new ByteArraySerializer();

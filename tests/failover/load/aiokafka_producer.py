@@ -14,6 +14,7 @@ from tests.failover.load.history_file import HistoryFile
 
 _TURN_SECONDS = 0.01
 _PATIENCE_SECONDS = 120.0
+_REQUEST_TIMEOUT_MS = 8_000
 
 
 async def deliver(
@@ -50,6 +51,7 @@ async def run(task: Task, history: HistoryFile) -> None:
         enable_idempotence=True,
         acks="all",
         linger_ms=5,
+        request_timeout_ms=_REQUEST_TIMEOUT_MS,
         retry_backoff_ms=50,
         metadata_max_age_ms=5_000,
     )

@@ -36,9 +36,7 @@ class Load:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 20,
-                # Longer than a broker is cut off: a request that it gives up itself it sends again only after what
-                # came behind, and then begins a new epoch, in which what was persisted is written a second time.
-                "socket.timeout.ms": 60_000,
+                "socket.timeout.ms": 10_000,
                 "socket.connection.setup.timeout.ms": 2_000,
                 # Of a leader that is gone it learns when it asks, and by itself it asks once a second at best.
                 "topic.metadata.refresh.interval.ms": 250,

@@ -14,25 +14,25 @@ async def test_a_leader_answers_when_its_start_is_durable() -> None:
     world, partition = await leading()
     append_now(partition, b"a", b"b", b"c")
     world.offload.hold("flush")
-    first = partition.delete_records(1)
+    first = partition.deletion.delete(1)
     await turns()
-    second, third = partition.delete_records(2), partition.delete_records(2)
+    second, third = partition.deletion.delete(2), partition.deletion.delete(2)
     assert first is not None
     assert second is not None
     assert third is not None
     await turns()
     assert world.offload.waiting("flush") == 1
-    assert (first.done(), partition.low_watermark, partition.log.log_start_offset) == (False, 0, 2)
+    assert (first.done(), partition.deletion.low_watermark, partition.log.log_start_offset) == (False, 0, 2)
     world.offload.step("flush")
     await turns()
     assert world.offload.waiting("flush") == 1, "the others share one"
-    assert (first.done(), second.done(), third.done(), partition.low_watermark) == (True, False, False, 1)
+    assert (first.done(), second.done(), third.done(), partition.deletion.low_watermark) == (True, False, False, 1)
     world.offload.release("flush")
     await asyncio.gather(second, third)
     world.disk.power_cut()
     world.disk.restart()
     assert world.directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT) == {TP: 2}
-    assert partition.delete_records(1) is None
+    assert partition.deletion.delete(1) is None
 
 
 @virtual_time
@@ -40,7 +40,7 @@ async def test_a_start_that_cannot_be_kept_is_not_acknowledged() -> None:
     world, partition = await leading()
     append_now(partition)
     world.disk.fail("pwrite", LOG_START_OFFSET_CHECKPOINT)
-    wait = partition.delete_records(1)
+    wait = partition.deletion.delete(1)
     await turns()
     assert refusal(wait) is ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -361,19 +361,19 @@ async def test_records_are_deleted_when_every_live_replica_has_let_go() -> None:
     world, partition = await leading()
     append_now(partition, b"a", b"b", b"c")
     fetch(partition, 3)
-    wait = partition.delete_records(2)
+    wait = partition.deletion.delete(2)
     assert wait is not None
-    assert (partition.log.log_start_offset, partition.low_watermark) == (2, 0)
+    assert (partition.log.log_start_offset, partition.deletion.low_watermark) == (2, 0)
     fetch(partition, 3, OTHER, start=2)
     assert not wait.done()
     fetch(partition, 3, THIRD, start=2)
-    assert (await wait, partition.low_watermark) == (None, 2)
+    assert (await wait, partition.deletion.low_watermark) == (None, 2)
     del world.live[THIRD]
-    wait = partition.delete_records(-1)
+    wait = partition.deletion.delete(-1)
     assert wait is not None
     fetch(partition, 3, OTHER, start=3)
     assert await wait is None, "who is gone is not waited for"
-    assert partition.delete_records(1) is None
+    assert partition.deletion.delete(1) is None
 
 
 @pytest.mark.parametrize("offset", [4, -2])
@@ -384,7 +384,7 @@ def test_nothing_is_deleted_that_is_not_committed(offset: int) -> None:
         append_now(partition, b"a", b"b", b"c", b"d")
         fetch(partition, 3)
         with pytest.raises(PartitionRefused) as refused:
-            partition.delete_records(offset)
+            partition.deletion.delete(offset)
         assert refused.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
         assert partition.log.log_start_offset == 0
 
@@ -395,7 +395,7 @@ def test_nothing_is_deleted_that_is_not_committed(offset: int) -> None:
 async def test_nothing_is_deleted_where_only_compaction_deletes() -> None:
     _, partition = await leading(config=LogConfig(delete=False, compact=True))
     with pytest.raises(PartitionRefused) as refused:
-        partition.delete_records(0)
+        partition.deletion.delete(0)
     assert refused.value.error is ErrorCode.POLICY_VIOLATION
 
 
@@ -404,7 +404,7 @@ async def test_who_waits_for_a_deletion_is_told_when_the_epoch_ends() -> None:
     world, partition = await leading()
     append_now(partition)
     fetch(partition, 1)
-    wait = partition.delete_records(1)
+    wait = partition.deletion.delete(1)
     await world.assign(1, leader=OTHER, replicas=ALL)
     assert refusal(wait) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -466,10 +466,10 @@ async def test_what_is_gone_everywhere_already_is_not_waited_for() -> None:
     _, partition = await leading()
     append_now(partition, b"a", b"b")
     fetch(partition, 2, start=1)
-    wait = partition.delete_records(1)
+    wait = partition.deletion.delete(1)
     assert wait is not None
     await wait
-    assert partition.delete_records(1) is None
+    assert partition.deletion.delete(1) is None
 
 
 @virtual_time

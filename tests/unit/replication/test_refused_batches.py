@@ -6,7 +6,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.append import AppendRejected
 from barnabas.storage.producer_state import MAX_SEQUENCE
 from replication.partition import PartitionRefused
-from replication.refused_batches import IN_FLIGHT_BEHIND, PRODUCERS_KEPT, RefusedBatches
+from replication.refused_batches import IN_FLIGHT_BEHIND, MOVING_MS, PRODUCERS_KEPT, RefusedBatches
 from tests.support.virtual_time import virtual_time
 from tests.unit.replication.replica_world import ME, OTHER, ReplicaWorld
 from tests.unit.storage.logs import batch
@@ -115,3 +115,32 @@ async def test_nor_does_one_whose_leader_began_between_them() -> None:
     assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.try_append(sent(0), acks=-1) is not None
     assert partition.try_append(sent(1), acks=-1) is not None
+
+
+@virtual_time
+async def test_a_gap_behind_what_went_to_the_leader_before_is_tried_again_for_a_while() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead()
+    assert partition.try_append(sent(0), acks=-1) is not None
+    assert await world.assign(1) is ErrorCode.NONE
+    for later_ms in (0, MOVING_MS - 1):
+        world.clock.advance(later_ms)
+        with pytest.raises(PartitionRefused) as moving:
+            partition.try_append(sent(2), acks=-1)
+        assert moving.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    world.clock.advance(1)
+    with pytest.raises(AppendRejected) as gap:
+        partition.try_append(sent(2), acks=-1)
+    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@virtual_time
+async def test_a_producer_that_has_reached_the_new_leader_is_told_of_its_gap_at_once() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead()
+    assert partition.try_append(sent(0), acks=-1) is not None
+    assert await world.assign(1) is ErrorCode.NONE
+    assert partition.try_append(sent(1), acks=-1) is not None
+    with pytest.raises(AppendRejected) as gap:
+        partition.try_append(sent(3), acks=-1)
+    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -304,18 +304,18 @@ class SimulatedDisk:
     def remove(self, path: str) -> None:
         self.check_alive(self.life)
         self.maybe_fail("remove", path)
-        parent, name = self._parent(path)
-        node = parent.children.get(name)
+        node = self._find(path)
         if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         if node is not None:
+            parent, name = self._parent(path)
             self._step_names(parent, {name: None})
 
     def remove_tree(self, path: str) -> None:
         self.check_alive(self.life)
         self.maybe_fail("remove_tree", path)
-        parent, name = self._parent(path)
-        if name in parent.children:
+        if self._find(path) is not None:
+            parent, name = self._parent(path)
             self._step_names(parent, {name: None})
 
     def fsync_directory(self, path: str) -> None:

@@ -97,6 +97,8 @@ def test_removal_takes_what_is_there_and_minds_nothing_else(place):
     disk.make_directory(f"{root}/x/y")
     disk.remove_tree(f"{root}/x")
     disk.remove_tree(f"{root}/x")
+    disk.remove(f"{root}/x/y/a")
+    disk.remove_tree(f"{root}/x/y")
     assert disk.list_directory(root) == []
 
 

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from barnabas.coordinator.outcome import ProducerStamp
 from barnabas.protocol.error_code import ErrorCode
 
 
@@ -20,8 +21,12 @@ class CoordinatorLog(Protocol):
     def name(self) -> str:
         """The partition, for what is logged."""
 
-    def refusal(self) -> ErrorCode | None:
-        """Why an append would be refused now, as far as that can be known without one."""
+    def refusal(
+        self, producer: ProducerStamp | None = None, *, marker_coordinator_epoch: int | None = None
+    ) -> ErrorCode | None:
+        """Why an append would be refused now, as far as that can be known without one: too few replicas, an epoch of
+        the producer or, for a marker, of its coordinator that is over.
+        """
 
     @property
     def max_batch_bytes(self) -> int:

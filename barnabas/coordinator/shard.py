@@ -1,0 +1,492 @@
+"""Runs one machine on one partition of an internal topic, for as long as this broker leads that in one epoch.
+
+Owned by the event loop. Invariants:
+
+- handlers run one after the other and never while the machine is loaded; what a handler wrote is replayed before the
+  next one runs, and appended in the same order;
+- a reply, also of a read, leaves when all that was written before it is committed, or becomes an error: a state that a
+  failover could take back is never told (an outcome may say that its replies tell none);
+- effects begin when their records are committed, and not at all once their machine is gone;
+- an append that fails after its records were replayed costs the machine: all that depend on it are answered, and a new
+  one is loaded from the log. Nothing is rolled back by hand. What the log would refuse anyway is refused before.
+
+While one append is under way outcomes gather, and the next append takes as many as fit a batch (group commit). Records
+in a producer's transaction, and the marker that ends one, are batches of their own.
+
+Where `append` has succeeded the records stand in the log, committed or not, and the machine agrees with it: who waits
+too long for the commit hears of that, and nothing else changes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, Final, Generic, TypeVar
+
+from barnabas.coordinator.alarm import Alarm
+from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes
+from barnabas.coordinator.loading import Loading
+from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
+from barnabas.coordinator.ports import CoordinatorLog, LogRefused
+from barnabas.protocol.batch import Codec
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+
+_COMMIT_AGAIN_S: Final = 0.1
+_LOAD_AGAIN_S: Final = 10.0
+_LOADED_LATELY_MS: Final = 1_000
+_FOR_ANOTHERS_FAILURE: Final = ErrorCode.NOT_ENOUGH_REPLICAS
+"""What outcomes hear that were to be appended after one that failed: nothing is wrong with them."""
+
+Lost = Callable[[ErrorCode], Any]
+"""Makes a response of the coordinator's error, which is 14, 15 or 16 or what `coordinator_error` makes of it."""
+
+
+@dataclass(slots=True, frozen=True)
+class ShardSettings:
+    """Of offsets.* or transaction.state.log.*; `codec` is that of the batches."""
+
+    commit_timeout_ms: int = 5_000
+    load_buffer_bytes: int = 5 * 1024 * 1024
+    codec: Codec = Codec.NONE
+
+
+@dataclass(slots=True)
+class _Marker:
+    producer: ProducerStamp
+    commit: bool
+    coordinator_epoch: int
+    written: "asyncio.Future[None]"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An outcome, or a marker, on its way to being committed."""
+
+    outcome: Outcome
+    deadline_ms: int
+    marker: _Marker | None = None
+    size_bytes: int = 0
+    end_offset: int = -1
+    """The log's end that has to be committed first."""
+    is_answered: bool = False
+
+
+@dataclass(slots=True)
+class _Request:
+    reply: "asyncio.Future[Any]"
+    on_lost: Lost
+
+
+@dataclass(slots=True)
+class ShardCount:
+    """What one shard did."""
+
+    loads: int = 0
+    load_ms: int = 0
+    appends: int = 0
+    failed_appends: int = 0
+    drops: int = 0
+    """Machines that were replaced because they knew of records that are not there."""
+
+
+class Shard(Generic[M]):
+    """See the module. `open` begins it, `close` ends it."""
+
+    def __init__(
+        self,
+        log_: CoordinatorLog,
+        make_machine: Callable[[], M],
+        *,
+        coordinator_epoch: int,
+        clock: Clock,
+        spawn: Callable[..., "asyncio.Task[Any]"],
+        carry_out: Callable[["Shard[M]", Effect], None],
+        settings: ShardSettings,
+    ) -> None:
+        self.log = log_
+        self.coordinator_epoch = coordinator_epoch
+        self.settings = settings
+        self.counts = ShardCount()
+        self._make_machine = make_machine
+        self._clock = clock
+        self._spawn = spawn
+        self._carry_out = carry_out
+        self._machine: M | None = None
+        self._error: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._tickets = count(1)
+        self._requests: dict[Ticket, _Request] = {}
+        self._queue: deque[_Entry] = deque()
+        self._appending: list[_Entry] = []
+        self._uncommitted: deque[_Entry] = deque()
+        self._end_offset = 0
+        self._alarm = Alarm(clock, self._ring)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._patience: asyncio.TimerHandle | None = None
+        self._writer: asyncio.Task[Any] | None = None
+        self._is_committing = False
+        self._is_over = False
+        self._loaded_ms: int | None = None
+
+    # For who asks.
+
+    @property
+    def machine(self) -> M | None:
+        """The machine, for reading; another one after each load, None while it is loaded or gone."""
+        return self._machine
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._machine is not None
+
+    @property
+    def error(self) -> ErrorCode | None:
+        """Why a request cannot be served now; None when it can."""
+        return self._error
+
+    async def run(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> Any:
+        """Have the machine handle one request, `call(machine, ticket, now_ms, wall_ms)`; its response.
+
+        That may come at once or, for a request that is parked, much later. `on_lost` makes it where the coordinator
+        cannot serve, or not any longer.
+        """
+        machine = self._machine
+        if machine is None:
+            assert self._error is not None
+            return on_lost(self._error)
+        ticket = Ticket(next(self._tickets))
+        request = _Request(asyncio.get_running_loop().create_future(), on_lost)
+        self._requests[ticket] = request
+        try:
+            self._take(call(machine, ticket, self._clock.monotonic_ms(), self._clock.wall_ms()))
+            return await request.reply
+        finally:
+            self._requests.pop(ticket, None)
+
+    def tell(self, call: Callable[[M, int, int], Outcome], *, of: M | None = None) -> bool:
+        """Have the machine know something that nobody waits for, `call(machine, now_ms, wall_ms)`; False if it is gone.
+
+        With `of`, only if it is still that machine.
+        """
+        machine = self._machine
+        if machine is None or (of is not None and of is not machine):
+            return False
+        self._take(call(machine, self._clock.monotonic_ms(), self._clock.wall_ms()))
+        return True
+
+    async def write_marker(self, producer: ProducerStamp, *, commit: bool, coordinator_epoch: int) -> None:
+        """Write the end of a producer's transaction and return when it is committed.
+
+        Raises:
+            LogRefused: COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR, or the log's error.
+        """
+        machine = self._machine
+        if machine is None:
+            assert self._error is not None
+            raise LogRefused(self._error)
+        refusal = self.log.refusal(producer, marker_coordinator_epoch=coordinator_epoch)
+        if refusal is not None:
+            raise LogRefused(refusal)
+        machine.replay_marker(producer.producer_id, commit=commit)
+        marker = _Marker(producer, commit, coordinator_epoch, asyncio.get_running_loop().create_future())
+        self._put(_Entry(Outcome(), self._deadline(), marker))
+        await marker.written
+
+    # Its life.
+
+    def open(self) -> None:
+        """Begin to load."""
+        self._start(self._load(), "load")
+
+    def close(self) -> None:
+        """This broker leads the partition no longer: whoever waits hears NOT_COORDINATOR."""
+        self._end()
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def _load(self, pause_s: float = 0.0) -> None:
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        if self._writer is not None and not self._writer.done():
+            # What is being appended is part of what is to be read.
+            await asyncio.wait((self._writer,))
+        while not self._is_over:
+            machine = self._make_machine()
+            loading = Loading(self.log, machine, self._clock)
+            began_ms = self._clock.monotonic_ms()
+            try:
+                self._end_offset = await loading.run(self.settings.load_buffer_bytes)
+            except LogRefused as error:
+                if not self._ends_with(error):
+                    log.warning("%s: cannot be loaded now: %s", self.log.name, error)
+                    await asyncio.sleep(_LOAD_AGAIN_S)
+                continue
+            if not self._is_over:
+                self._begin(machine, loading, began_ms)
+            return
+
+    def _begin(self, machine: M, loading: Loading, began_ms: int) -> None:
+        """Serve from now on."""
+        self._loaded_ms = now_ms = self._clock.monotonic_ms()
+        self.counts.loads += 1
+        self.counts.load_ms = now_ms - began_ms
+        log.info(
+            "%s: loaded %d records up to offset %d in %d ms, %d left out",
+            self.log.name,
+            loading.records,
+            self._end_offset,
+            self.counts.load_ms,
+            loading.left_out,
+        )
+        self._machine, self._error = machine, None
+        # Not all of what was read may be committed: everything waits for that, first of all what follows from it.
+        self._put(_Entry(Outcome(), self._deadline()))
+        self._take(
+            machine.loaded(coordinator_epoch=self.coordinator_epoch, now_ms=now_ms, wall_ms=self._clock.wall_ms())
+        )
+
+    def _end(self) -> None:
+        """This leadership has ended."""
+        self._is_over = True
+        for entry in self._unanswered():
+            self._fail(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._appending = []
+        self._uncommitted.clear()
+        if self._patience is not None:
+            self._patience.cancel()
+        self._unload(ErrorCode.NOT_COORDINATOR)
+
+    def _drop(self) -> None:
+        """The machine knows of records that are not there: load another. What is being appended goes on."""
+        self.counts.drops += 1
+        self._unload(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        lately = self._loaded_ms is not None and self._clock.monotonic_ms() - self._loaded_ms < _LOADED_LATELY_MS
+        self._start(self._load(_LOADED_LATELY_MS / 1000 if lately else 0.0), "load again")
+
+    def _unload(self, error: ErrorCode) -> None:
+        """The machine is gone; `error` is for those who wait and those who come."""
+        machine, self._machine, self._error = self._machine, None, error
+        self._alarm.clear()
+        for entry in self._queue:
+            self._fail(entry, _FOR_ANOTHERS_FAILURE)
+        self._queue.clear()
+        for entry in chain(self._uncommitted, self._appending):
+            # Another machine decides anew what has to be done.
+            entry.outcome.effects = []
+        if machine is not None:
+            for ticket in machine.unload():
+                self._lose(ticket, error)
+
+    def _ends_with(self, error: LogRefused) -> bool:
+        """Whether the log's error means that this leadership has ended; then it has."""
+        if error.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._end()
+        return self._is_over
+
+    # What handlers want.
+
+    def _take(self, outcome: Outcome) -> None:
+        for key, due_ms in outcome.timers:
+            self._alarm.set(key, due_ms)
+        if outcome.records:
+            self._write(outcome)
+        elif outcome.replies or outcome.effects:
+            if outcome.is_immediate or not (self._queue or self._appending or self._uncommitted):
+                self._finish(outcome)
+            else:
+                self._put(_Entry(outcome, self._deadline()))
+
+    def _write(self, outcome: Outcome) -> None:
+        machine = self._machine
+        assert machine is not None
+        size_bytes = most_bytes(outcome.records)
+        refusal = self._size_refusal(outcome, size_bytes) or self.log.refusal(outcome.producer)
+        if refusal is not None:
+            self._refuse(outcome, refusal)
+            return
+        for record in outcome.records:
+            machine.replay(record, outcome.producer)
+        self._put(_Entry(outcome, self._deadline(), size_bytes=size_bytes))
+
+    def _size_refusal(self, outcome: Outcome, size_bytes: int) -> ErrorCode | None:
+        if batch_size(size_bytes) <= self.log.max_batch_bytes:
+            return None
+        exact = len(batch_of(outcome.records, self._clock.wall_ms(), self.settings.codec, outcome.producer))
+        return ErrorCode.MESSAGE_TOO_LARGE if exact > self.log.max_batch_bytes else None
+
+    def _refuse(self, outcome: Outcome, error: ErrorCode) -> None:
+        """The log will not have these records: nothing of them was replayed."""
+        if outcome.if_failed is not None:
+            # The machine takes back what it changed; its reply tells nothing of the log.
+            self._answer(outcome.if_failed(error))
+            return
+        log.warning("%s: %d records are refused: %s", self.log.name, len(outcome.records), error.name)
+        for ticket, _ in outcome.replies:
+            self._lose(ticket, coordinator_error(error))
+        self._drop()
+
+    def _put(self, entry: _Entry) -> None:
+        self._queue.append(entry)
+        if self._writer is None or self._writer.done():
+            self._writer = self._start(self._append_all(), "append")
+        if self._patience is None:
+            self._set_patience(entry.deadline_ms)
+
+    def _deadline(self) -> int:
+        return self._clock.monotonic_ms() + self.settings.commit_timeout_ms
+
+    def _ring(self, key: Hashable, now_ms: int) -> None:
+        machine = self._machine
+        assert machine is not None
+        self._take(machine.on_timer(key, now_ms=now_ms, wall_ms=self._clock.wall_ms()))
+
+    # Appending.
+
+    async def _append_all(self) -> None:
+        while self._queue:
+            self._appending = entries = self._next_batch()
+            try:
+                await self._append(entries)
+            except LogRefused as error:
+                self.counts.failed_appends += 1
+                log.warning("%s: an append was refused: %s", self.log.name, error)
+                if self._ends_with(error):
+                    return
+                for entry in entries:
+                    self._fail(entry, error.error)
+                self._appending = []
+                if self._machine is not None:
+                    self._drop()
+
+    def _next_batch(self) -> list[_Entry]:
+        """What goes into one append: at least one outcome, and as many of the next as fit."""
+        queue = self._queue
+        first = queue.popleft()
+        taken = [first]
+        if first.marker is not None or first.outcome.producer is not None:
+            return taken
+        room = self.log.max_batch_bytes - batch_size(first.size_bytes)
+        while queue:
+            entry = queue[0]
+            if entry.marker is not None or entry.outcome.producer is not None or entry.size_bytes > room:
+                break
+            room -= entry.size_bytes
+            taken.append(queue.popleft())
+        return taken
+
+    async def _append(self, entries: list[_Entry]) -> None:
+        batch = self._batch(entries)
+        end_offset = self._end_offset
+        if batch is not None:
+            end_offset = await self.log.append(batch)
+            self.counts.appends += 1
+        if self._appending is not entries:
+            # The machine went meanwhile, and they were answered.
+            return
+        self._end_offset = end_offset
+        self._appending = []
+        for entry in entries:
+            entry.end_offset = end_offset
+            self._uncommitted.append(entry)
+        if not self._is_committing:
+            self._is_committing = True
+            self._start(self._commit_all(), "commit")
+
+    def _batch(self, entries: list[_Entry]) -> bytes | None:
+        wall_ms = self._clock.wall_ms()
+        marker = entries[0].marker
+        if marker is not None:
+            return marker_batch(marker.producer, marker.coordinator_epoch, wall_ms, commit=marker.commit)
+        records = [record for entry in entries for record in entry.outcome.records]
+        if not records:
+            return None
+        return batch_of(records, wall_ms, self.settings.codec, entries[0].outcome.producer)
+
+    # Committing.
+
+    async def _commit_all(self) -> None:
+        """Let go of what is committed, in the order in which it was appended."""
+        try:
+            while self._uncommitted:
+                end_offset = self._uncommitted[0].end_offset
+                try:
+                    await self.log.committed(end_offset)
+                except LogRefused as error:
+                    if self._ends_with(error):
+                        return
+                    # It may be committed yet; those who wait are not kept for that.
+                    for entry in self._uncommitted:
+                        self._fail(entry, error.error)
+                    await asyncio.sleep(_COMMIT_AGAIN_S)
+                    continue
+                while self._uncommitted and self._uncommitted[0].end_offset <= end_offset:
+                    self._complete(self._uncommitted.popleft())
+        finally:
+            self._is_committing = False
+
+    def _unanswered(self) -> Iterator[_Entry]:
+        """All that is on its way and has not been answered, oldest first."""
+        on_their_way = (*self._uncommitted, *self._appending, *self._queue)
+        return (entry for entry in on_their_way if not entry.is_answered)
+
+    def _set_patience(self, deadline_ms: int) -> None:
+        delay_s = max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
+        self._patience = asyncio.get_running_loop().call_later(delay_s, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        """Answer those who have waited long enough. Their records, and what follows from them, wait on."""
+        self._patience = None
+        now_ms = self._clock.monotonic_ms()
+        for entry in self._unanswered():
+            if entry.deadline_ms > now_ms:
+                self._set_patience(entry.deadline_ms)
+                return
+            self._fail(entry, ErrorCode.REQUEST_TIMED_OUT)
+
+    def _complete(self, entry: _Entry) -> None:
+        if entry.marker is not None and not entry.marker.written.done():
+            entry.marker.written.set_result(None)
+        self._finish(entry.outcome)
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._answer(outcome.replies)
+        for effect in outcome.effects:
+            self._carry_out(self, effect)
+
+    def _fail(self, entry: _Entry, error: ErrorCode) -> None:
+        if entry.is_answered:
+            return
+        entry.is_answered = True
+        if entry.marker is not None and not entry.marker.written.done():
+            entry.marker.written.set_exception(LogRefused(error))
+        outcome = entry.outcome
+        if outcome.if_failed is not None:
+            self._answer(outcome.if_failed(error))
+        for ticket, _ in outcome.replies:
+            self._lose(ticket, coordinator_error(error))
+
+    def _answer(self, replies: Replies) -> None:
+        for ticket, response in replies:
+            request = self._requests.get(ticket)
+            # Who asked may be gone.
+            if request is not None and not request.reply.done():
+                request.reply.set_result(response)
+
+    def _lose(self, ticket: Ticket, error: ErrorCode) -> None:
+        request = self._requests.get(ticket)
+        if request is not None and not request.reply.done():
+            request.reply.set_result(request.on_lost(error))
+
+    # Tasks.
+
+    def _start(self, work: Coroutine[Any, Any, None], what: str) -> "asyncio.Task[Any]":
+        task = self._spawn(work, name=f"{what} {self.log.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -38,8 +38,6 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
 PURE: Final = (
     "barnabas/client/assignors/*",
     "barnabas/client/group_protocol.py",
-    "barnabas/client/assignors/*",
-    "barnabas/client/group_protocol.py",
     "barnabas/coordinator/batches.py",
     "barnabas/coordinator/group_records.py",
     "barnabas/coordinator/offsets/*.py",

@@ -15,7 +15,8 @@ from barnabas.admin.options import Reach, cluster_options, complete_topics, find
 from barnabas.admin.output import dump_json
 from barnabas.admin.record_text import record_fields, unescape
 from barnabas.client.admin import EARLIEST, LATEST, Admin, FoundOffset
-from barnabas.client.consume import Consumer, FetchedRecords, OffsetRange
+from barnabas.client.consume import Consumer, OffsetRange
+from barnabas.client.fetched_records import FetchedRecords
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import Record
 from barnabas.runtime.clock import SystemClock

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.consume import FetchedRecords
+from barnabas.client.fetched_records import FetchedRecords
 from barnabas.protocol.records import Headers, Record
 
 _BASE64: Final = "_base64"

@@ -1,16 +1,19 @@
 """A client's way to a whole cluster: which broker to ask, connections to them, and trying again.
 
-One connection per broker, opened when it is first needed, and again when it was lost. Metadata is fetched when
-something is not known, or when an answer showed that it is stale. `patiently` is the one place that tries again: it
-repeats what failed with a retriable error, after a pause that grows, until its time is over. Only a cluster of which
-nothing was ever heard is given up at once, so that a wrong address shows.
+One connection per broker and lane, opened when it is first needed, and again when it was lost. A broker answers the
+requests of a connection in turn, so what may wait long at the broker (a fetch, joining a group) has a lane of its own.
+Metadata is fetched when something is not known, or when an answer showed that it is stale.
+
+`patiently` is the one place that tries again: it repeats what failed with a retriable error, after a pause that grows,
+until its time is over. Only a cluster of which nothing was ever heard is given up at once, so that a wrong address
+shows.
 """
 
 import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
@@ -65,7 +68,7 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._connector = connector
         self._metadata = ClusterMetadata()
-        self._connections: dict[Address, asyncio.Task[Connection]] = {}
+        self._connections: dict[tuple[Hashable, Address], asyncio.Task[Connection]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,15 +79,12 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection. Requests under way fail."""
         opening, self._connections = self._connections, {}
-        for task in opening.values():
-            task.cancel()  # does nothing to one that is open
-        outcomes = await asyncio.gather(*opening.values(), return_exceptions=True)
-        connections = [outcome for outcome in outcomes if isinstance(outcome, Connection)]
-        for connection in connections:
-            connection.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await asyncio.gather(*(connection.ended() for connection in connections))
+        await _close_all(opening.values())
+
+    async def close_lane(self, lane: Hashable) -> None:
+        """Close the connections of a lane that is not used any more. Its requests under way fail."""
+        keys = [key for key in self._connections if key[0] == lane]
+        await _close_all([self._connections.pop(key) for key in keys])
 
     # Metadata.
 
@@ -122,20 +122,24 @@ class Cluster:
                 raise KafkaError(known.error, context=f"topic {name}")
         return known
 
+    def known(self, name: str) -> TopicMetadata | None:
+        """What is known of a topic without asking."""
+        return self._metadata.topics.get(name)
+
     def forget(self, topic: str) -> None:
         """What is known of `topic` proved stale."""
         self._metadata.topics.pop(topic, None)
 
     # Connections.
 
-    async def connection(self, node_id: int) -> Connection:
-        """The connection to a broker. Raises ClientError."""
+    async def connection(self, node_id: int, *, lane: Hashable = None) -> Connection:
+        """The connection to a broker; who names a lane does not wait behind others. Raises ClientError."""
         node = self._metadata.nodes.get(node_id)
         if node is None:
             node = (await self.metadata()).nodes.get(node_id)
         if node is None:
             raise ConnectionFailed(f"broker {node_id} is not registered")
-        return await self._connect(node.address)
+        return await self._connect(node.address, lane)
 
     async def leader(self, topic_partition: TopicPartition) -> Node:
         """The broker that leads a partition. Raises KafkaError where nobody does."""
@@ -152,6 +156,12 @@ class Cluster:
             self.forget(topic_partition.topic)
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, context=str(topic_partition))
         return node
+
+    def known_leader(self, topic_partition: TopicPartition) -> int | None:
+        """The node id of the broker that leads a partition as far as it is known without asking."""
+        topic = self._metadata.topics.get(topic_partition.topic)
+        partition = None if topic is None else topic.partitions.get(topic_partition.partition)
+        return None if partition is None or partition.leader not in self._metadata.nodes else partition.leader
 
     async def ask_any(self, api: Api, request: object, *, least: int = 0) -> Any:
         """Send a request to any broker, once."""
@@ -194,8 +204,14 @@ class Cluster:
 
     async def _any_connection(self) -> Connection:
         """A connection to a broker that can be reached: an open one, else a registered one, else where we started."""
-        for task in self._connections.values():
-            if task.done() and not task.cancelled() and task.exception() is None and task.result().is_open:
+        for (lane, _), task in self._connections.items():
+            if (
+                lane is None
+                and task.done()
+                and not task.cancelled()
+                and task.exception() is None
+                and task.result().is_open
+            ):
                 return task.result()
         registered = [node.address for node in self._metadata.nodes.values()]
         self.random.shuffle(registered)
@@ -211,8 +227,8 @@ class Cluster:
         failure = ConnectionFailed if registered else ClusterUnreachable
         raise failure("; ".join(dict.fromkeys(map(str, errors))))
 
-    async def _connect(self, address: Address) -> Connection:
-        task = self._connections.get(address)
+    async def _connect(self, address: Address, lane: Hashable = None) -> Connection:
+        task = self._connections.get((lane, address))
         if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().is_open)):
             task = asyncio.ensure_future(
                 open_connection(
@@ -223,9 +239,22 @@ class Cluster:
                 )
             )
             task.add_done_callback(_take_exception)
-            self._connections[address] = task
+            self._connections[lane, address] = task
         # Others may wait for the same connection: that one of them gives up does not end it.
         return await asyncio.shield(task)
+
+
+async def _close_all(opening: "Iterable[asyncio.Task[Connection]]") -> None:
+    tasks = list(opening)
+    for task in tasks:
+        task.cancel()  # does nothing to one that is open
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    connections = [outcome for outcome in outcomes if isinstance(outcome, Connection)]
+    for connection in connections:
+        connection.close()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await asyncio.gather(*(connection.ended() for connection in connections))
 
 
 def _take_exception(task: "asyncio.Task[Connection]") -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
-from barnabas.protocol.batch import CURRENT_MAGIC, CorruptBatch, TruncatedBatch
-from barnabas.protocol.entries import iterate_entries, iterate_entry_records, verify_entry
+from barnabas.client.fetched_records import FetchedRecords, decode_records, find_whole_entries
+from barnabas.protocol.batch import CorruptBatch
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -45,15 +45,6 @@ class ConsumerOptions:
     max_bytes: int = 16 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
     max_decompressed_bytes: int = 256 * 1024 * 1024
-
-
-@dataclass(slots=True)
-class FetchedRecords:
-    """Records of one partition in the order of their offsets, with the high watermark when they were read."""
-
-    topic_partition: TopicPartition
-    records: list[Record]
-    high_watermark: int
 
 
 @dataclass(slots=True)
@@ -224,41 +215,31 @@ class Consumer:
     ) -> None:
         """Move the partition behind the whole batches of an answer and queue them."""
         position = run.positions[topic_partition]
-        start, whole = position.offset, 0
+        start = position.offset
         try:
-            for pos, header in iterate_entries(record_set):
-                whole = pos + header.size_bytes
-                position.offset = max(position.offset, header.next_offset)
-        except TruncatedBatch:
-            # The last batch is cut where the limit of bytes was; it comes with the next fetch.
-            if not whole:
-                return
+            whole = find_whole_entries(record_set, start)
         except CorruptBatch as error:
             raise _corrupt(topic_partition, error) from error
+        if not whole.size_bytes:
+            return
+        position.offset = whole.next_offset
         if position.is_done:
             del run.positions[topic_partition]
         await run.room.acquire()
-        run.answers.put_nowait(_Answer(topic_partition, record_set[:whole], start, position.end, high_watermark))
+        run.answers.put_nowait(
+            _Answer(topic_partition, record_set[: whole.size_bytes], start, position.end, high_watermark)
+        )
 
     def _decode(self, answer: _Answer) -> list[Record]:
-        records: list[Record] = []
-        start, end = answer.start, answer.end
         try:
-            for pos, header in iterate_entries(answer.record_set):
-                verify_entry(answer.record_set, pos, header)
-                # The messages of older formats do not say where a compressed set of them begins.
-                tells_first = header.magic == CURRENT_MAGIC
-                is_behind = tells_first and end is not None and header.base_offset >= end
-                if header.is_control or header.last_offset < start or is_behind:
-                    continue
-                batch = iterate_entry_records(answer.record_set, pos, header, self._options.max_decompressed_bytes)
-                if tells_first and header.base_offset >= start and (end is None or header.last_offset < end):
-                    records += batch
-                else:
-                    records += [each for each in batch if start <= each.offset and (end is None or each.offset < end)]
+            return decode_records(
+                answer.record_set,
+                start=answer.start,
+                end=answer.end,
+                max_decompressed_bytes=self._options.max_decompressed_bytes,
+            )
         except CorruptBatch as error:
             raise _corrupt(answer.topic_partition, error) from error
-        return records
 
 
 def _corrupt(topic_partition: TopicPartition, error: CorruptBatch) -> ProtocolViolation:

@@ -37,6 +37,7 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
 # Path patterns of the pure modules: values in, values out. They import, of ours, only each other.
 PURE: Final = (
     "barnabas/client/assignors/*",
+    "barnabas/client/fetched_records.py",
     "barnabas/client/group_protocol.py",
     "barnabas/coordinator/batches.py",
     "barnabas/coordinator/group_records.py",

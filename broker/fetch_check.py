@@ -32,16 +32,17 @@ async def _check(read: PartitionRead, part: FileSlice, broker: Services) -> None
         return
     member, directory = partition.log, partition.directory
     try:
-        if not await broker.offload.thread(f"read {directory.path}", _is_whole, part, read.wanted.fetch_offset):
-            directory.suspect(member)
+        bad = await broker.offload.thread(f"read {directory.path}", _first_bad, part, read.wanted.fetch_offset)
+        if bad is not None:
+            directory.suspect(member, bad)
     except OSError as error:
         if error.errno not in OUT_OF_RESOURCES:
             directory.fail(error)
         refuse(read, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _is_whole(part: FileSlice, offset: int) -> bool:
-    """Whether each batch matches its checksum and none goes back.
+def _first_bad(part: FileSlice, offset: int) -> int | None:
+    """The offset at which a batch does not match its checksum or goes back; None where none does.
 
     The first one may begin before `offset`; the last one may be cut, unless it is the first.
     """
@@ -50,10 +51,10 @@ def _is_whole(part: FileSlice, offset: int) -> bool:
         for position, header in iterate_entries(data):
             verify_entry(data, position, header)
             if (header.next_offset <= offset) if is_first else header.base_offset < offset:
-                return False
+                return offset
             offset, is_first = header.next_offset, False
     except TruncatedBatch:
-        return not is_first
+        return offset if is_first else None
     except CorruptBatch:
-        return False
-    return True
+        return offset
+    return None

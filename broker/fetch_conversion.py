@@ -66,6 +66,8 @@ async def _convert(read: PartitionRead, broker: Services, *, to_magic: int, is_f
         refuse(read, refused.error)
     except CorruptBatch as error:
         log.error("%s: cannot be converted at offset %d: %s", topic_partition, read.wanted.fetch_offset, error)
+        if partition is not None:
+            partition.directory.suspect(partition.log, read.wanted.fetch_offset)
         refuse(read, ErrorCode.CORRUPT_MESSAGE)
     except OSError as error:
         if error.errno not in OUT_OF_RESOURCES and partition is not None:

@@ -93,14 +93,6 @@ class Fetcher:
         self._resume(followed)
         self._wake.set()
 
-    def follow_again(self, replica: Replica) -> None:
-        """Fetch a partition again that was stopped because its log could not be read; others go on as they do."""
-        followed = self._partitions.get(replica.topic_partition)
-        if followed is not None and followed.phase is Phase.STOPPED and not replica.is_offline:
-            # The leader may believe that it told this position everything.
-            self._session.on_failure()
-            self.follow(replica)
-
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Fetch the partition no more. What is being done to its log ends by itself, under its epoch."""
         if self._partitions.pop(topic_partition, None) is not None:
@@ -273,8 +265,11 @@ class Fetcher:
             log.error("%s: what broker %d sent cannot be appended: %s", followed.topic_partition, self.leader_id, error)
             self._delay(followed, self._backoff_ms(followed.failures))
         except (CorruptSegment, CorruptIndex) as error:
-            log.error("%s: its log cannot be read: %s", followed.topic_partition, error)
-            self._stop(followed, "its log cannot be read")
+            # The scrubber has been told, and what it finds is mended, or cut away the next time.
+            followed.failures += 1
+            if followed.failures == 1:
+                log.error("%s: its log cannot be read: %s", followed.topic_partition, error)
+            self._delay(followed, self._backoff_ms(followed.failures))
         else:
             followed.failures = 0
             self._resume(followed)

@@ -47,12 +47,6 @@ class Fetchers:
             self._fetcher_of[topic_partition] = fetcher
         fetcher.follow(replica)
 
-    def follow_again(self, replica: Replica) -> None:
-        """Go on with a partition whose log could not be read and can be now."""
-        fetcher = self._fetcher_of.get(replica.topic_partition)
-        if fetcher is not None:
-            fetcher.follow_again(replica)
-
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Fetch the partition no more, if it was fetched."""
         fetcher = self._fetcher_of.pop(topic_partition, None)

@@ -148,6 +148,8 @@ class LogMoves:
                 replica.go_offline()
         except (AppendRejected, CorruptBatch, CorruptSegment, CorruptIndex) as error:
             log.error("%s: cannot be moved to another log directory: %s", topic_partition, error)
+            if found is not None:
+                replica.directory.suspect(replica.log, found[1].log_end_offset)
 
 
 class LogCopy:

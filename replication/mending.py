@@ -157,8 +157,6 @@ class Mender:
             directory.mending = None
         if mended:
             await self._scrubber.note_mended(partition.log, mended)
-            # A fetcher that could not read the log has stopped.
-            self._replicas.follow_again(partition)
 
     # One log.
 

@@ -53,8 +53,6 @@ class Fetching(Protocol):
 
     def follow(self, replica: Replica) -> None: ...
 
-    def follow_again(self, replica: Replica) -> None: ...
-
     def unfollow(self, topic_partition: TopicPartition) -> None: ...
 
     def change_count(self, fetchers_per_leader: int, replicas: Iterable[Replica]) -> None: ...
@@ -136,11 +134,6 @@ class Replicas:
                 self._fetchers.follow(partition)
         self._moves.resume(partition)
         return ErrorCode.NONE
-
-    def follow_again(self, partition: Partition) -> None:
-        """Go on fetching for a replica whose log could not be read, and can be now."""
-        if self._partitions.get(partition.topic_partition) is partition:
-            self._fetchers.follow_again(partition)
 
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""

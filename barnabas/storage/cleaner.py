@@ -83,7 +83,11 @@ class CleaningFailed(Exception):
 
 
 class SourceDamaged(Exception):
-    """The log holds what cannot be read."""
+    """The log holds what cannot be read, in the segment at `offset` or after."""
+
+    def __init__(self, problem: str, offset: int) -> None:
+        super().__init__(problem)
+        self.offset = offset
 
 
 @dataclass(slots=True)
@@ -250,7 +254,7 @@ class Cleaner:
         try:
             facts = describe_log(member, checkpoint=directory.first_dirty.get(member.topic_partition))
         except CorruptSegment as error:
-            self._suspect(directory, member, str(error))
+            self._suspect(directory, member, str(error), member.log_start_offset)
             return None
         except OSError as error:
             _fail(directory, error)
@@ -297,7 +301,7 @@ class Cleaner:
             _fail(directory, error)
         except SourceDamaged as error:
             state, reason = FAILED, str(error)
-            self._suspect(directory, member, reason)
+            self._suspect(directory, member, reason, error.offset)
         except (CleaningFailed, CorruptIndex) as error:
             state, reason = FAILED, str(error)
             self._mark(member, reason)
@@ -367,7 +371,8 @@ class Cleaner:
             raise
         except (CorruptSource, CorruptSegment) as error:
             _require_unchanged(member, generation)
-            raise SourceDamaged(str(error)) from error
+            offset = error.base_offset if isinstance(error, CorruptSource) else member.log_start_offset
+            raise SourceDamaged(str(error), offset) from error
         except Exception as error:
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error
         finally:
@@ -390,10 +395,10 @@ class Cleaner:
         self._uncleanable[member] = reason
         log.error("%s: is not cleaned any more until the broker starts again: %s", member.topic_partition, reason)
 
-    def _suspect(self, directory: LogDirectory, member: Log, reason: str) -> None:
+    def _suspect(self, directory: LogDirectory, member: Log, reason: str, offset: int) -> None:
         until_ms = self._clock.monotonic_ms() + _SUSPECT_FOR_MS
         self._suspicions[member] = _Suspicion(reason, member.generation, until_ms)
-        directory.suspect(member)
+        directory.suspect(member, offset)
         log.error("%s: is not cleaned until it is mended: %s", member.topic_partition, reason)
 
     def _note_progress(self, topic_partition: TopicPartition, progress: CleanProgress) -> bool:

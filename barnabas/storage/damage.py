@@ -90,9 +90,26 @@ class Damage:
             kept = set(base_offsets)
             self._ranges = [known for known in self._ranges if known.segment_base_offset in kept]
 
+    def holds(self, offset: int) -> bool:
+        """Whether `offset` is in a known range."""
+        return any(known.start_offset <= offset < known.end_offset for known in self._ranges)
+
     def first_after(self, offset: int) -> DamagedRange | None:
         """The first range that reaches over `offset`."""
         return next((known for known in self._ranges if known.end_offset > offset), None)
+
+    def cut_by(self, offset: int, *, high_watermark: int) -> DamagedRange | None:
+        """The first range that a cut to `offset` takes away whole, with all that follows.
+
+        One that begins there does, and one before it of which nothing is committed: what it holds is fetched again. One
+        of which something is committed stays, to be mended; unless the cut itself gives up what is committed.
+        """
+        for known in self._ranges:
+            is_all_uncommitted = high_watermark <= known.start_offset <= offset
+            reaches_over = known.start_offset <= offset < known.end_offset
+            if is_all_uncommitted or known.start_offset == offset or (reaches_over and offset < high_watermark):
+                return known
+        return None
 
     def last_before(self, offset: int, *, segment_base_offset: int) -> DamagedRange | None:
         """The last range of a segment that ends at or below `offset`: a good batch stands behind it."""

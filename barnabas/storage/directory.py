@@ -68,8 +68,8 @@ class LogDirectory:
         self.wake = asyncio.Event()
         self.removals: list[Removal] = []
         self.flush_requests: dict[Log, int] = {}
-        self.suspects: dict[Log, None] = {}
-        """Logs of which something could not be read: the scrubber looks at them next."""
+        self.suspects: dict[Log, int] = {}
+        """Logs of which something could not be read, and at which offset: the scrubber looks there next."""
         self.first_dirty: dict[TopicPartition, int] = {}
         """Up to where the cleaner has seen a log."""
         self.cleaning: Log | None = None
@@ -217,10 +217,10 @@ class LogDirectory:
         self.flush_requests[log] = max(up_to, self.flush_requests.get(log, 0))
         self.wake.set()
 
-    def suspect(self, log: Log) -> None:
+    def suspect(self, log: Log, offset: int) -> None:
         """See LogOwner. What is known to be damaged needs no second look."""
-        if not log.damage:
-            self.suspects[log] = None
+        if not log.damage.holds(offset):
+            self.suspects.setdefault(log, offset)
 
     async def carry_out_flushes(self) -> None:
         """Flush what `flush_soon` was asked for."""

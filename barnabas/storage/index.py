@@ -128,6 +128,11 @@ class TimeIndex:
         at = bisect_right(self._timestamps, timestamp)
         return self.offsets[at - 1] if at else 0
 
+    def last_below(self, relative_offset: int) -> tuple[int, int] | None:
+        """The last entry before `relative_offset`: (timestamp, relative offset)."""
+        at = bisect_left(self.offsets, relative_offset)
+        return (self._timestamps[at - 1], self.offsets[at - 1]) if at else None
+
     def truncate_to(self, relative_offset: int) -> None:
         """Remove the entries at or after `relative_offset`."""
         at = bisect_left(self.offsets, relative_offset)

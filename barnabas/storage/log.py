@@ -44,7 +44,6 @@ from barnabas.storage.read import (
 )
 from barnabas.storage.replicated_append import prepare_from_leader
 from barnabas.storage.retention import SegmentFacts, decide_retention
-from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset, truncate, truncate_fully
 from barnabas.storage.txn_index import AbortedTxn
@@ -214,13 +213,9 @@ class Log:
         """See `read_log`. Raises OffsetOutOfRange, LogOffline, CorruptSegment or OSError."""
         if self.offline:
             raise LogOffline(str(self.topic_partition))
-        try:
-            return read_log(
-                self, offset, max_bytes=max_bytes, upper_bound_offset=upper_bound_offset, min_one_batch=min_one_batch
-            )
-        except CorruptSegment:
-            self.ports.owner.suspect(self)
-            raise
+        return read_log(
+            self, offset, max_bytes=max_bytes, upper_bound_offset=upper_bound_offset, min_one_batch=min_one_batch
+        )
 
     def offset_bound(self, read: LogRead) -> int:
         """An offset above all that the slice of `read` holds, to search aborted transactions below."""

@@ -30,8 +30,8 @@ class LogOwner(Protocol):
         """Remove the files of these segments after the delay and after the last slice of them is done."""
         ...
 
-    def suspect(self, log: "Log") -> None:
-        """Look soon for damage: something of the log could not be read."""
+    def suspect(self, log: "Log", offset: int) -> None:
+        """Look soon for damage: something of the log could not be read, at `offset` or soon after."""
         ...
 
 

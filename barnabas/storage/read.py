@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.protocol.batch import CODEC_MASK, CURRENT_MAGIC, HEADER_BYTES, BatchHeader, CorruptBatch
 from barnabas.protocol.ids import NO_LEADER_EPOCH
-from barnabas.protocol.message_set import find_offset_shift, iterate_inner
+from barnabas.protocol.message_set import LEAST_ENTRY_BYTES, find_offset_shift, iterate_inner
 from barnabas.protocol.record_search import search_by_age
 from barnabas.runtime.disk import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
@@ -95,7 +95,8 @@ def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int
                 raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
         else:
             limit = _end_position(log, segment, segment_place, upper, end_offset)
-        return _cut(segment, offset, position, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, upper=upper)
+        found = LogRead(offset, None, False, segment.base_offset, position)
+        return _cut(log, segment, found, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, upper=upper)
     return LogRead(offset, None, False, segments.active.base_offset, segments.active.size_bytes)
 
 
@@ -109,28 +110,33 @@ def _end_position(log: "Log", segment: Segment, place: int, upper: int, end_offs
 
 def _position_of(log: "Log", segment: Segment, offset: int) -> int | None:
     """As `Segment.position_of`, not looked for in what is known to be damaged."""
-    if not log.damage:
-        return segment.position_of(offset)
-    damaged = log.damage.last_before(offset, segment_base_offset=segment.base_offset)
-    return segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
+    damaged = log.damage.last_before(offset, segment_base_offset=segment.base_offset) if log.damage else None
+    try:
+        return segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
+    except CorruptSegment:
+        log.ports.owner.suspect(log, offset)
+        raise
 
 
 def _cut(
-    segment: Segment, offset: int, position: int, limit: int, *, max_bytes: int, min_one_batch: bool, upper: int
+    log: "Log", segment: Segment, found: LogRead, limit: int, *, max_bytes: int, min_one_batch: bool, upper: int
 ) -> LogRead:
-    available = limit - position
-    size, incomplete = available, False
+    """Let `found`, which has none yet, have a slice from its position on."""
+    available = limit - found.position
+    size = available
     if max_bytes < available:
-        first_bytes = segment.batch_bytes_at(position)
+        first_bytes = segment.batch_bytes_at(found.position)
+        if not LEAST_ENTRY_BYTES <= first_bytes <= available:
+            # The place was remembered, and its header not read again.
+            log.ports.owner.suspect(log, found.offset)
+            raise CorruptSegment(f"{segment.path(LOG_SUFFIX)}: a batch of {first_bytes} bytes at {found.position}")
         size = max(max_bytes, first_bytes) if min_one_batch else max(max_bytes, 0)
-        incomplete = size < first_bytes
-    if size <= 0:
-        return LogRead(offset, None, incomplete, segment.base_offset, position)
-    if position + size == limit:
-        segment.remember_end(upper, limit)
-    return LogRead(
-        offset, FileSlice(segment.log_file, position, size, segment), incomplete, segment.base_offset, position
-    )
+        found.first_batch_incomplete = size < first_bytes
+    if size > 0:
+        if found.position + size == limit:
+            segment.remember_end(upper, limit)
+        found.slice = FileSlice(segment.log_file, found.position, size, segment)
+    return found
 
 
 def offset_bound(log: "Log", read: LogRead) -> int:
@@ -169,24 +175,37 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
             continue
         segment.pin()
         try:
-            offset = segment.offset_to_search_from(timestamp, log.log_start_offset)
-            damaged = log.damage.first_after(offset)
-            if damaged is not None and damaged.start_offset <= offset:
-                raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
-            limit = segment.size_bytes
-            if damaged is not None and damaged.segment_base_offset == segment.base_offset:
-                limit = damaged.position
-            position = _position_of(log, segment, offset) or 0
-            for at, header in iterate_file_headers(segment.log_file, position, limit):
-                if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
-                    continue
-                found = yield from _search_batch(log, segment, at, header, timestamp)
-                if found is not None:
-                    return found
-            if limit < segment.size_bytes:
-                raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
+            found = yield from _search_segment(log, segment, timestamp)
         finally:
             segment.unpin()
+        if found is not None:
+            return found
+    return None
+
+
+def _search_segment(log: "Log", segment: Segment, timestamp: int) -> TimestampSearch:
+    """The same in one segment. Where it cannot be read the scrubber is told, unless that is known."""
+    offset = segment.offset_to_search_from(timestamp, log.log_start_offset)
+    damaged = log.damage.first_after(offset)
+    limit = segment.size_bytes
+    if damaged is not None and damaged.start_offset <= offset:
+        raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
+    if damaged is not None and damaged.segment_base_offset == segment.base_offset:
+        limit = damaged.position
+    position = _position_of(log, segment, offset) or 0
+    try:
+        for at, header in iterate_file_headers(segment.log_file, position, limit):
+            offset = max(offset, header.base_offset)
+            if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+                continue
+            found = yield from _search_batch(log, segment, at, header, timestamp)
+            if found is not None:
+                return found
+    except CorruptSegment:
+        log.ports.owner.suspect(log, offset)
+        raise
+    if limit < segment.size_bytes:
+        raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
     return None
 
 

@@ -31,6 +31,7 @@ from barnabas.storage.file_names import (
     TXN_INDEX_SUFFIX,
     segment_file,
 )
+from barnabas.storage.growing_indexes import GrowingIndexes
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, StoredIndex
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
@@ -45,7 +46,7 @@ from barnabas.storage.scan import (
     replay_producers,
     scan_segment,
 )
-from barnabas.storage.segment import GrowingIndexes, Segment
+from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.snapshots import Snapshots
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted

@@ -3,8 +3,10 @@
 One task per broker. It goes through the logs of a directory in the order of their names, segment by segment up to what
 is published, a piece at a time, directories in turn; each piece is read in a thread of its own (`scrub:<path>`), so
 that no write or flush stands behind it, and the pages that it brought into memory are let go. Where a pass is, and
-what is damaged, stands in `barnabas.scrub` of the directory, so that a restart goes on where the last life was. A log
-that somebody could not read is looked at first.
+what is damaged, stands in `barnabas.scrub` of the directory, so that a restart goes on where the last life was. A place
+that somebody could not read is looked at at once: from there on, until damage is found or the segment ends. Such a
+place, like the one where a pass goes on, is one that an index names: where the first batch there is not good, the
+segment is checked from its beginning, for no batch may begin there at all.
 
 A piece was read while the loop went on: its result counts only if the segment still is the log's and nothing was cut or
 taken away meanwhile (`Log.generation`). What is damaged is noted in `Log.damage`; from then on it is not served, and
@@ -40,6 +42,9 @@ PIECE_BYTES: Final = 64 * 1024
 """Read at once: small batches cost Python work, which holds up the loop as long as a piece takes."""
 _RECORD_EACH_MS: Final = 30_000
 _IDLE_MS: Final = 1_000
+_MOST_SUSPECTS: Final = 1_000
+_CLEARED_FOR_MS: Final = 10 * 60_000
+"""How long a place where nothing was found is not looked at again: who cannot read there must not hold up the pass."""
 _LEAST_COST_BYTES: Final = 16 * 1024
 """What a piece counts for at least, so that thousands of small logs are no burst."""
 
@@ -66,17 +71,21 @@ class ScrubCount:
 class _Course:
     """Where the scrubber is in one directory. `place` is in `segment` of `current`.
 
-    `is_extra` says that it is looked at out of turn.
+    `suspected` is the offset that is looked at out of turn, None in the pass. `is_unsure` says that only an index names
+    the place.
     """
 
     record: ScrubRecord
     current: TopicPartition | None = None
-    is_extra: bool = False
+    suspected: int | None = None
+    is_unsure: bool = False
     segment: Segment | None = None
     place: Place | None = None
     written: bytes = b""
     written_ms: int = 0
-    suspects: dict[TopicPartition, None] = field(default_factory=dict)
+    suspects: dict[tuple[TopicPartition, int], None] = field(default_factory=dict)
+    cleared: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    """Where nothing was found, and when it may be looked at again."""
 
 
 class Scrubber:
@@ -146,7 +155,7 @@ class Scrubber:
             self.forget_what_went(member)
             if member.damage:
                 # Looked at again first: it may have been mended, or cut by recovery.
-                course.suspects[at] = None
+                course.suspects |= dict.fromkeys((at, damaged.start_offset) for damaged in member.damage)
                 log.warning("%s: known to be damaged: %s", at, "; ".join(map(str, member.damage)))
                 self._on_damage(member)
 
@@ -193,11 +202,12 @@ class Scrubber:
     async def step(self, directory: LogDirectory) -> int:
         """Check one piece of the directory; its cost in bytes, 0 when there is nothing to do now."""
         course = self._courses[directory]
-        for suspect in directory.suspects:
-            course.suspects[suspect.topic_partition] = None
-        directory.suspects.clear()
+        self._take_suspects(directory, course)
         member = self._next_log(directory, course)
         if member is None:
+            if course.record.damage:
+                # It may have been cut since.
+                await self._keep(directory, course)
             return 0
         found = self._next_segment(member, course)
         if found is None:
@@ -208,9 +218,22 @@ class Scrubber:
         segment, extent, place = found
         piece = await self._read(directory, member, segment, extent, place)
         if piece is not None:
-            self._take(course, member, segment, piece)
+            is_sure = self._take(course, member, segment, piece)
+            if course.suspected is not None and piece.damaged and is_sure:
+                self._leave(course, directory)
             await self._maybe_keep(directory, course)
         return max(_LEAST_COST_BYTES, 0 if piece is None else piece.checked_bytes)
+
+    def _take_suspects(self, directory: LogDirectory, course: _Course) -> None:
+        """Note what is to be looked at, and leave the pass for it: it goes on where its record says."""
+        now_ms = self._clock.monotonic_ms()
+        for suspect, offset in directory.suspects.items():
+            place = suspect.topic_partition, offset
+            if len(course.suspects) < _MOST_SUSPECTS and course.cleared.get(place, now_ms) <= now_ms:
+                course.suspects[place] = None
+        directory.suspects.clear()
+        if course.suspects and course.suspected is None:
+            course.current = None
 
     def _next_log(self, directory: LogDirectory, course: _Course) -> Log | None:
         """The log that is looked at, or comes next; None between two passes."""
@@ -227,10 +250,10 @@ class Scrubber:
         """Begin with a suspect, or go on with the pass, or begin one if it is time. Whether there is anything to do."""
         record, now_ms = course.record, self._clock.wall_ms()
         course.place, course.segment = None, None
-        course.is_extra = bool(course.suspects)
-        if course.is_extra:
-            course.current = next(iter(course.suspects))
-            del course.suspects[course.current]
+        if course.suspects:
+            suspect = next(iter(course.suspects))
+            del course.suspects[suspect]
+            course.current, course.suspected = suspect
             return True
         if record.partition is None:
             # A clock that went back must not stop it for good.
@@ -244,7 +267,15 @@ class Scrubber:
         """The present log is done. The pass ends after the last one."""
         done, course.current = course.current, None
         record = course.record
-        if course.is_extra or done is None:
+        if course.suspected is not None:
+            member = None if done is None else directory.logs.get(done)
+            if done is not None and member is not None and not member.damage:
+                if len(course.cleared) >= _MOST_SUSPECTS:
+                    course.cleared.clear()
+                course.cleared[done, course.suspected] = self._clock.monotonic_ms() + _CLEARED_FOR_MS
+            course.suspected = None
+            return
+        if done is None:
             return
         record.next_offset = 0
         record.partition = min((at for at in directory.logs if at > done), default=None)
@@ -259,14 +290,19 @@ class Scrubber:
         place = course.place
         segments = member.segments
         if place is None or course.segment is None:
-            start = max(0 if course.is_extra else course.record.next_offset, member.log_start_offset)
+            in_pass = course.suspected is None
+            wanted = course.record.next_offset if course.suspected is None else course.suspected
+            start = max(wanted, member.log_start_offset)
             number = max(0, segments.place_of(start))
-            place = self._place_in(segments[number], start)
+            place = self._place_in(segments[number], start, is_exact=in_pass)
+            course.is_unsure = place.position > 0
+        elif course.suspected is not None and place.position >= course.segment.size_bytes:
+            return None
         else:
             number = max(0, segments.place_of(course.segment.base_offset))
             # One that was cleaned meanwhile has other batches, and begins where the old one did.
             if segments[number] is not course.segment:
-                place = Place(0, segments[number].base_offset)
+                place, course.is_unsure = Place(0, segments[number].base_offset), False
         while place.position >= segments[number].size_bytes:
             number += 1
             if number >= len(segments):
@@ -279,17 +315,17 @@ class Scrubber:
         return segment, _extent(member, segment, next_base, epochs), place
 
     @staticmethod
-    def _place_in(segment: Segment, offset: int) -> Place:
-        """Where to begin in a segment to go on at `offset`: there, or at its beginning."""
+    def _place_in(segment: Segment, offset: int, *, is_exact: bool) -> Place:
+        """Where to begin in a segment to look at `offset`: there, or some batches before, or at its beginning."""
         begin = Place(0, segment.base_offset)
         if offset <= segment.base_offset:
             return begin
         try:
-            position = segment.position_of(offset)
+            position = segment.position_of(offset) if is_exact else segment.indexed_position(offset - 1)
         except (CorruptSegment, CorruptIndex, OSError):
             return begin
         # The batch there may begin before the offset.
-        return begin if not position else Place(position, segment.base_offset)
+        return Place(position, segment.base_offset) if position and position < segment.size_bytes else begin
 
     async def _read(
         self, directory: LogDirectory, member: Log, segment: Segment, extent: Extent, place: Place
@@ -310,10 +346,14 @@ class Scrubber:
             return None
         return piece
 
-    def _take(self, course: _Course, member: Log, segment: Segment, piece: ScrubPiece) -> None:
-        """Note what was found in the piece that began at the course's place."""
+    def _take(self, course: _Course, member: Log, segment: Segment, piece: ScrubPiece) -> bool:
+        """Note what was found in the piece that began at the course's place; False where no batch may begin there."""
         assert course.place is not None
         self.count.checked_bytes += piece.checked_bytes
+        was_unsure, course.is_unsure = course.is_unsure, False
+        if was_unsure and piece.damaged and piece.damaged[0].position == course.place.position:
+            course.place = Place(0, segment.base_offset)
+            return False
         known = list(member.damage)
         if known:
             member.damage.forget(segment.base_offset, position=course.place.position, end_position=piece.place.position)
@@ -326,12 +366,13 @@ class Scrubber:
                     self.count.found += 1
                     log.error("%s: damaged, and not served: %s", member.topic_partition, damaged)
         course.place = piece.place
-        if not course.is_extra:
+        if course.suspected is None:
             course.record.next_offset = piece.place.next_offset
         if list(member.damage) != known:
             course.written = b""
         if is_new:
             self._on_damage(member)
+        return True
 
     async def _maybe_keep(self, directory: LogDirectory, course: _Course) -> None:
         if not course.written or self._clock.monotonic_ms() - course.written_ms >= _RECORD_EACH_MS:

@@ -13,7 +13,7 @@ nothing of the segment, and noted by the owner.
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -27,10 +27,11 @@ from barnabas.storage.file_names import (
     TXN_INDEX_SUFFIX,
     segment_file,
 )
+from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, OffsetIndex, StoredIndex, TimeIndex
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
-from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers
+from barnabas.storage.scan import CorruptSegment, iterate_file_headers
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
 log = logging.getLogger(__name__)
@@ -44,16 +45,6 @@ class SegmentFiles:
 
     disk: Disk
     open_files: OpenFiles
-
-
-@dataclass(slots=True)
-class GrowingIndexes:
-    """The indexes of a segment that is not closed yet."""
-
-    offsets: OffsetIndex = field(default_factory=OffsetIndex)
-    times: TimeIndex = field(default_factory=TimeIndex)
-    aborted: list[AbortedTxn] = field(default_factory=list)
-    bytes_since_entry: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -272,11 +263,15 @@ class Segment:
 
     def offset_to_search_from(self, timestamp: int, start_offset: int) -> int:
         """Where a search for the first record at or after `timestamp`, from `start_offset` on, begins."""
+        relative = 0
         if self.growing is not None:
             relative = self.growing.times.lookup(timestamp)
         else:
-            entry = self._stored_times().last_at_most(timestamp)
-            relative = entry[1] if entry else 0
+            try:
+                entry = self._stored_times().last_at_most(timestamp)
+                relative = entry[1] if entry else 0
+            except CorruptIndex as error:
+                log.warning("%s: goes unused: %s", self.path(TIME_INDEX_SUFFIX), error)
         return max(self.base_offset + relative, start_offset)
 
     def next_indexed_offset(self, position: int) -> int | None:
@@ -284,7 +279,11 @@ class Segment:
         if self.growing is not None:
             relative = self.growing.offsets.offset_from(position)
             return None if relative is None else self.base_offset + relative
-        entry = self._stored_offsets().first_at_least(position)
+        try:
+            entry = self._stored_offsets().first_at_least(position)
+        except CorruptIndex as error:
+            log.warning("%s: goes unused: %s", self.path(INDEX_SUFFIX), error)
+            return None
         return None if entry is None else self.base_offset + entry[0]
 
     def largest_timestamp(self) -> int:
@@ -319,6 +318,13 @@ class Segment:
             next_offset = header.next_offset
         return next_offset
 
+    def indexed_position(self, offset: int) -> int:
+        """Where the index says that a batch begins, and that none before it reaches over `offset`.
+
+        Raises CorruptIndex and OSError.
+        """
+        return self._lookup(offset - self.base_offset)
+
     def _lookup(self, relative_offset: int) -> int:
         if self.growing is not None:
             return self.growing.offsets.lookup(relative_offset)
@@ -348,69 +354,48 @@ class Segment:
 
     # Truncation
 
-    def truncate_to(self, offset: int) -> int:
-        """Cut the batches that reach to `offset` or over it; the segment grows on from there.
-
-        Returns where the log ends then: at `offset`, or where the batch began that holds it.
-        """
-        position = self.position_of(offset)
-        offset = self.cut_offset(offset)
-        try:
-            growing = self.reopen_indexes()
-        except CorruptIndex as error:
-            log.warning("%s: begun again, the segment is searched without: %s", self.path(INDEX_SUFFIX), error)
-            growing = self.growing = GrowingIndexes(aborted=self.aborted_transactions())
-        if position is not None:
-            self.log_file.truncate(position)
-            self.size_bytes = position
-            self.flushed_bytes = min(self.flushed_bytes, position)
+    def cut(self, cut: SegmentCut) -> None:
+        """Carry out a cut; the segment grows on from there. Raises OSError."""
+        growing, self.sealed = cut.indexes, False
+        if self.growing is not growing:
+            self.close_files()
+            self.growing = growing
+        if cut.position < self.size_bytes:
+            self.log_file.truncate(cut.position)
+            self.size_bytes = cut.position
+            self.flushed_bytes = min(self.flushed_bytes, cut.position)
         self.indexed_bytes = -1
         # A cut that a power failure took back would leave old batches behind new ones; and the later segments' names
         # must be gone as well.
         self.cut_unsynced, self.directory_synced = True, False
-        relative = offset - self.base_offset
+        relative = cut.offset - self.base_offset
         growing.offsets.truncate_to(relative)
         growing.times.truncate_to(relative)
-        growing.aborted = [txn for txn in growing.aborted if txn.last_offset < offset]
+        growing.aborted = [txn for txn in growing.aborted if txn.last_offset < cut.offset]
         growing.bytes_since_entry = 0
         self._positions.clear()
         if self.size_bytes == 0:
             self.first_timestamp = None
-        self._reload_timestamps(growing)
-        return offset
+        self.max_timestamp, self.offset_of_max_timestamp = cut.max_timestamp, cut.offset_of_max_timestamp
 
-    def cut_offset(self, offset: int) -> int:
-        """Where the log ends when it is cut at `offset`: there, or where the batch begins that holds it."""
-        position = self.position_of(offset)
-        if position is None:
-            return offset
-        _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
-        return min(offset, begin_of(self.log_file, position, header))
+    def read_indexes(self) -> GrowingIndexes:
+        """The indexes in memory, read where the segment is closed. Raises CorruptIndex."""
+        if self.growing is not None:
+            return self.growing
+        disk = self._files.disk
+        offsets = OffsetIndex.decode(disk.read_bytes(self.path(INDEX_SUFFIX)), log_bytes=self.size_bytes)
+        times = TimeIndex.decode(disk.read_bytes(self.path(TIME_INDEX_SUFFIX)))
+        return GrowingIndexes(offsets, times, self.aborted_transactions())
 
     def reopen_indexes(self) -> GrowingIndexes:
-        """The indexes in memory, read back where the segment was closed."""
+        """The indexes in memory, read back where the segment was closed: it grows again."""
         self.sealed = False
         if self.growing is None:
-            disk = self._files.disk
-            offsets = OffsetIndex.decode(disk.read_bytes(self.path(INDEX_SUFFIX)), log_bytes=self.size_bytes)
-            times = TimeIndex.decode(disk.read_bytes(self.path(TIME_INDEX_SUFFIX)))
-            aborted = self.aborted_transactions()
+            indexes = self.read_indexes()
             self.close_files()
-            self.growing = GrowingIndexes(offsets, times, aborted)
+            self.growing = indexes
             self.indexed_bytes = self.size_bytes
         return self.growing
-
-    def _reload_timestamps(self, growing: GrowingIndexes) -> None:
-        """Find the greatest timestamp again: the index up to its last entry, then the batches after it."""
-        last = growing.times.last
-        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
-        start = 0
-        if last is not None:
-            self.max_timestamp, self.offset_of_max_timestamp = last[0], self.base_offset + last[1]
-            start = growing.offsets.lookup(last[1])
-        for _, header in iterate_file_headers(self.log_file, start, self.size_bytes):
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
     # Flushing
 

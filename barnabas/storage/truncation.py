@@ -1,18 +1,25 @@
 """Cutting a log's end, which a follower does to agree with its leader, and starting it again elsewhere.
 
-The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. The
+The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. So
+does known damage of which nothing is committed, with all that follows it: the leader has that, and it is fetched again.
+Damage below the high watermark stays; where it is in the way of a cut, the cut waits until it is mended. The
 producers are taken from the newest snapshot at or below the new end and brought up to it from the batches after it.
+All that must be read for a cut is read before anything is changed: what cannot be read leaves the log as it was.
 A cut is several changes on disk. So the recovery point's checkpoint is lowered first, and the cut is synced before
 anything is appended again (`LogDirectories.truncate` does both): else a power failure could leave a hole, old batches
 behind new ones, or bytes that recovery does not look at.
 """
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.storage.file_names import LOG_SUFFIX
+from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
+from barnabas.storage.index import CorruptIndex
 from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.scan import replay_producers
+from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers, replay_producers
+from barnabas.storage.segment import Segment
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
@@ -20,10 +27,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a log is cut: at `offset`, byte `position` of `segment`."""
+
+    segment: Segment
+    offset: int
+    position: int
+
+
 def cut_offset(target: "Log", offset: int) -> int:
-    """Where the log will end when it is truncated to `offset`: there, or where the batch begins that holds it."""
-    place = target.segments.place_of(offset)
-    return offset if place < 0 or offset >= target.log_end_offset else target.segments[place].cut_offset(offset)
+    """Where the log will end when it is truncated to `offset`: there, or where the batch or the damage begins.
+
+    Raises CorruptSegment or OSError.
+    """
+    if offset >= target.log_end_offset or offset < target.segments.first.base_offset:
+        return offset
+    return _place_of(target, offset).offset
 
 
 def is_cut_by(target: "Log", offset: int) -> bool:
@@ -33,7 +53,7 @@ def is_cut_by(target: "Log", offset: int) -> bool:
 
 
 def truncate(target: "Log", offset: int) -> bool:
-    """Cut the batches that reach to `offset` or over it. Raises OSError or CorruptSegment."""
+    """Cut the batches that reach to `offset` or over it. Raises OSError, CorruptSegment or CorruptIndex."""
     assert offset >= 0
     if offset >= target.log_end_offset:
         # An epoch of which nothing was written may stand at the end of this log and contradict the leader's.
@@ -43,13 +63,24 @@ def truncate(target: "Log", offset: int) -> bool:
     if offset < target.segments.first.base_offset:
         truncate_fully(target, offset)
         return True
+    place = _place_of(target, offset)
+    try:
+        cut = _plan_cut(place)
+        producers = _producers_at(target, place)
+    except CorruptSegment:
+        target.ports.owner.suspect(target, place.segment.base_offset)
+        raise
     log.info(
-        "%s: cutting the log, which ends at %d, to offset %d", target.topic_partition, target.log_end_offset, offset
+        "%s: cutting the log, which ends at %d, to offset %d",
+        target.topic_partition,
+        target.log_end_offset,
+        place.offset,
     )
-    target.discard(target.segments.remove_after(offset))
-    end_offset = target.segments.active.truncate_to(offset)
-    _complete(target, start_offset=min(end_offset, target.log_start_offset), end_offset=end_offset)
-    target.leader_epochs.truncate_from_end(end_offset)
+    target.discard(target.segments.remove_after(place.segment.base_offset))
+    place.segment.cut(cut)
+    target.producers = producers
+    _complete(target, start_offset=min(place.offset, target.log_start_offset), end_offset=place.offset)
+    target.leader_epochs.truncate_from_end(place.offset)
     target.note_epochs_changed()
     return True
 
@@ -80,23 +111,68 @@ def _complete(target: "Log", *, start_offset: int, end_offset: int) -> None:
         start_offset=start_offset, end_offset=end_offset, end_position=target.segments.active.size_bytes
     )
     target.snapshots.remove_after(end_offset)
-    if target.producers.end_offset != end_offset:
-        _reload_producers(target, end_offset)
     target.set_high_watermark(min(target.high_watermark, end_offset))
 
 
-def _reload_producers(target: "Log", end_offset: int) -> None:
+def _place_of(target: "Log", offset: int) -> _Place:
+    """Raises CorruptSegment, and tells the scrubber unless it knows."""
+    segments, damage = target.segments, target.damage
+    damaged = damage.cut_by(offset, high_watermark=target.high_watermark)
+    if damaged is not None:
+        segment = segments[segments.place_of(damaged.segment_base_offset)]
+        return _Place(segment, damaged.start_offset, damaged.position)
+    segment = segments[segments.place_of(offset)]
+    around = damage.first_after(offset)
+    if around is not None and around.start_offset < offset:
+        raise CorruptSegment(f"{target.topic_partition}: damaged: {around}")
+    before = damage.last_before(offset, segment_base_offset=segment.base_offset)
+    try:
+        position = segment.position_of(offset, at_least=0 if before is None else before.end_position)
+        if position is None:
+            return _Place(segment, offset, segment.size_bytes)
+        _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
+        return _Place(segment, min(offset, begin_of(segment.log_file, position, header)), position)
+    except CorruptSegment:
+        target.ports.owner.suspect(target, offset)
+        raise
+
+
+def _plan_cut(place: _Place) -> SegmentCut:
+    """Read what the segment's indexes will say. Raises CorruptSegment and OSError."""
+    segment = place.segment
+    try:
+        indexes = segment.read_indexes()
+    except CorruptIndex as error:
+        log.warning("%s: begun again, the segment is searched without: %s", segment.path(INDEX_SUFFIX), error)
+        indexes = GrowingIndexes(aborted=segment.aborted_transactions())
+    # The greatest timestamp: the index up to its last entry, then the batches after it.
+    max_timestamp, offset_of_max_timestamp, start = -1, segment.base_offset, 0
+    last = indexes.times.last_below(place.offset - segment.base_offset)
+    if last is not None:
+        max_timestamp, offset_of_max_timestamp = last[0], segment.base_offset + last[1]
+        start = indexes.offsets.lookup(last[1])
+    for _, header in iterate_file_headers(segment.log_file, start, place.position):
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
+    return SegmentCut(place.offset, place.position, indexes, max_timestamp, offset_of_max_timestamp)
+
+
+def _producers_at(target: "Log", place: _Place) -> ProducerState:
+    """The producers as they were where the log is cut. Raises CorruptSegment and OSError."""
+    if target.producers.end_offset == place.offset:
+        return target.producers
     # Who never saw a producer need not look for one.
     if target.producers.is_empty:
-        target.producers = ProducerState(end_offset=end_offset)
-        return
+        return ProducerState(end_offset=place.offset)
     producers = target.snapshots.load(
-        upto=end_offset,
-        log_start_offset=target.log_start_offset,
+        upto=place.offset,
+        log_start_offset=min(place.offset, target.log_start_offset),
         now_ms=target.ports.clock.wall_ms(),
         expiration_ms=target.ports.producer_expiration_ms,
     )
     for segment in target.segments.from_offset(producers.end_offset):
+        if producers.end_offset >= place.offset or segment.base_offset >= place.offset:
+            break
         position = segment.position_of(max(producers.end_offset, segment.base_offset))
         if position is not None:
             replay_producers(
@@ -104,8 +180,8 @@ def _reload_producers(target: "Log", end_offset: int) -> None:
                 segment.path(LOG_SUFFIX),
                 producers,
                 position=position,
-                end=segment.size_bytes,
-                upto=end_offset,
+                end=place.position if segment is place.segment else segment.size_bytes,
+                upto=place.offset,
             )
-    producers.end_offset = end_offset
-    target.producers = producers
+    producers.end_offset = place.offset
+    return producers

@@ -27,6 +27,7 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetResponse,
     ListOffsetTopicResponse,
 )
+from barnabas.runtime.disk import OUT_OF_RESOURCES
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import TimestampedOffset, TimestampsUnknown
 from barnabas.storage.scan import CorruptSegment
@@ -113,7 +114,7 @@ def _look_up(
             return _segment_starts(partition.log, wanted, is_client=is_client)
         return (yield from _one_offset(partition, wanted, request, version=context.version))
     except (LogOffline, OSError) as error:
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno not in OUT_OF_RESOURCES:
             partition.directory.fail(error)
         raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR) from error
     except CorruptSegment as error:

@@ -10,6 +10,15 @@ from barnabas.storage.txn_index import AbortedTxn
 class CorruptSource(Exception):
     """A segment that is to be cleaned holds what cannot be read: cleaning it would make the damage look sound."""
 
+    def __init__(self, problem: str, base_offset: int = 0) -> None:
+        super().__init__(problem, base_offset)
+        self.problem = problem
+        self.base_offset = base_offset
+        """Of the segment."""
+
+    def __str__(self) -> str:
+        return self.problem
+
 
 @dataclass(slots=True, frozen=True)
 class CleanLimits:

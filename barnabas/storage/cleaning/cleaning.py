@@ -161,6 +161,8 @@ class Cleaning:
         file = self._disk.open(self._path(source, LOG_SUFFIX), writable=False)
         try:
             yield from read_tables(file, end=source.size_bytes, buffer_bytes=self._job.limits.io_buffer_bytes)
+        except CorruptSource as error:
+            raise CorruptSource(error.problem, source.base_offset) from error
         finally:
             file.close()
 
@@ -173,7 +175,7 @@ class Cleaning:
                 try:
                     aborted += decode_aborted(self._disk.read_bytes(path), base_offset=source.base_offset)
                 except CorruptIndex as error:
-                    raise CorruptSource(f"{path}: {error}") from error
+                    raise CorruptSource(f"{path}: {error}", source.base_offset) from error
         return aborted
 
     def _begin(self, phase: str, sources: list[SourceSegment]) -> None:
@@ -201,7 +203,7 @@ class Cleaning:
         return CleanProgress(self._phase, self._done_bytes, self._total_bytes)
 
     def _corrupt(self, source: SourceSegment, error: CorruptBatch) -> CorruptSource:
-        return CorruptSource(f"{self._path(source, LOG_SUFFIX)}: {error}")
+        return CorruptSource(f"{self._path(source, LOG_SUFFIX)}: {error}", source.base_offset)
 
     def _path(self, source: SourceSegment, suffix: str) -> str:
         return f"{self._job.directory}/{segment_file(source.base_offset, suffix)}"

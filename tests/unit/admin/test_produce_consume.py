@@ -21,6 +21,8 @@ from tests.unit.admin.conftest import Run
 from tests.unit.client.small_cluster import Asked, SmallCluster
 
 T0 = TopicPartition("t", 0)
+LIMIT_S = 60
+"""For a process to start and answer, also where others have the cores."""
 
 
 def records(served: SmallCluster, partition: int = 0) -> list[Record]:
@@ -328,7 +330,10 @@ def spawn(served: SmallCluster) -> Iterator[Callable[..., subprocess.Popen[bytes
         started.append(process)
         return process
 
+    # A shell lets what it starts in the background ignore SIGINT, and so would all that is started from there.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield call
+    signal.signal(signal.SIGINT, before)
     for process in started:
         process.kill()
         process.wait()
@@ -339,8 +344,8 @@ def spawn(served: SmallCluster) -> Iterator[Callable[..., subprocess.Popen[bytes
 
 def read_line(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], 10)
-    assert ready, "nothing came in 10 s"
+    ready, _, _ = select.select([process.stdout], [], [], LIMIT_S)
+    assert ready, f"nothing came in {LIMIT_S} s"
     return process.stdout.readline()
 
 
@@ -355,9 +360,9 @@ def test_a_pipe_is_sent_as_it_comes_and_followed(
         producer.stdin.flush()
         assert read_line(consumer) == word
     producer.stdin.close()
-    assert producer.wait(10) == 0
+    assert producer.wait(LIMIT_S) == 0
     consumer.send_signal(signal.SIGINT)
-    assert consumer.wait(10) == 130
+    assert consumer.wait(LIMIT_S) == 130
 
 
 def test_a_reader_that_leaves_ends_it_quietly(
@@ -370,11 +375,11 @@ def test_a_reader_that_leaves_ends_it_quietly(
     assert consumer.stdout is not None
     assert consumer.stderr is not None
     consumer.stdout.close()
-    assert consumer.wait(10) == 0
+    assert consumer.wait(LIMIT_S) == 0
     assert consumer.stderr.read() == b""
 
 
 def test_dev_null_is_an_empty_input(served: SmallCluster) -> None:
     served.add_topic("t")
     command = [sys.executable, "-m", "barnabas.admin.main", "produce", "t", "-b", f"127.0.0.1:{served.ports[1]}"]
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=10)
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=LIMIT_S)

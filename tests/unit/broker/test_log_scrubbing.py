@@ -48,7 +48,7 @@ def damage(cluster: Cluster, broker: Broker, *, record: int, data: bytes = b"\xf
     with segment_path(cluster, broker).open("r+b") as file:
         file.seek(position + at)
         file.write(data)
-    partition.directory.suspect(partition.log)
+    partition.directory.suspect(partition.log, record)
 
 
 async def test_a_damaged_follower_is_mended_with_the_leaders_bytes(cluster: Cluster) -> None:

@@ -93,7 +93,7 @@ def damage(cluster: Cluster, broker: Broker, offset: int) -> None:
     with Path(segment.path(".log")).open("r+b") as file:
         file.seek(position + 65)
         file.write(b"\xff\xff")
-    partition.directory.suspect(partition.log)
+    partition.directory.suspect(partition.log, offset)
 
 
 async def until_mended(cluster: Cluster, broker: Broker) -> Log:

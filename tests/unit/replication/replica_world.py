@@ -66,9 +66,6 @@ class NoFetching:
     def change_count(self, fetchers_per_leader: int, replicas: object) -> None:
         raise AssertionError(f"{fetchers_per_leader} fetchers for {replicas}: nobody fetches here")
 
-    def follow_again(self, replica: Replica) -> None:
-        self.follow(replica)
-
     def stop_idle(self) -> None:
         self.calls.append("stop idle")
 

@@ -12,6 +12,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_anew
 from barnabas.storage.replacement import replace_segments
+from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from tests.support.clock import ManualClock
 from tests.support.crash_points import CrashPoint, Scenario
 from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
@@ -155,6 +156,52 @@ class Truncate(LogScenario):
         if self.cut_to is not None:
             self.records = max(self.records, 8)
         super().check_log(promised)
+
+
+class TruncateAtDamage(Truncate):
+    """A cut behind damage that is known and not committed: the log ends where that begins.
+
+    As the follower does it: after a start again, while it is not done.
+    """
+
+    to = 5
+    scrubber: Scrubber
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        file = self.log.segments[1].log_file
+        file.pwrite(b"\xff" * ONE, (self.to - 3) * ONE)
+        file.fsync()
+        self.directory.suspect(self.log, self.to)
+        while await self.scrubber.step(self.directory):
+            pass
+        assert [damaged.start_offset for damaged in self.log.damage] == [self.to]
+
+    async def open(self, disk) -> None:
+        await super().open(disk)
+        directories, clock, offload = self.store.directories, self.clock, self.store.offload
+        self.scrubber = Scrubber(
+            directories, disk=disk, clock=clock, offload=offload, settings=ScrubSettings(), on_damage=lambda _: None
+        )
+        self.scrubber.recall()
+        while await self.scrubber.step(self.directory):
+            pass
+        if self.cut_to is not None:
+            await self.cut()
+
+    async def cut(self) -> None:
+        await self.store.directories.truncate({TP: 7})
+        assert not self.log.damage
+
+    async def act(self) -> None:
+        self.cut_to = self.to
+        await self.cut()
+        assert self.log.log_end_offset == self.to
+        self.cut_to = None
+        self.records = self.flushed = self.to
+        self.append(3, epoch=1)
+        await self.flush()
+        await self.background()
 
 
 class TruncateAtSegment(Truncate):
@@ -377,6 +424,7 @@ SCENARIOS = (
     Append,
     Roll,
     Truncate,
+    TruncateAtDamage,
     TruncateAtSegment,
     Restart,
     DeleteRecords,

@@ -28,7 +28,7 @@ class Owner:
 
     flushes: list[tuple[Log, int]] = field(default_factory=list)
     doomed: list[tuple[Segment, int]] = field(default_factory=list)
-    suspects: list[Log] = field(default_factory=list)
+    suspects: list[tuple[Log, int]] = field(default_factory=list)
 
     def flush_soon(self, log: Log, up_to: int) -> None:
         self.flushes.append((log, up_to))
@@ -36,8 +36,8 @@ class Owner:
     def remove_later(self, segments: Sequence[Segment], delay_ms: int) -> None:
         self.doomed += [(segment, delay_ms) for segment in segments]
 
-    def suspect(self, log: Log) -> None:
-        self.suspects.append(log)
+    def suspect(self, log: Log, offset: int) -> None:
+        self.suspects.append((log, offset))
 
     def work(self) -> None:
         while self.flushes:

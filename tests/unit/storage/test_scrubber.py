@@ -21,12 +21,14 @@ PATH = "/data/topic-0/00000000000000000000.log"
 class World:
     """A log of ten batches of one record in three segments, and a scrubber."""
 
+    config, at = CONFIG, TP
+
     def __init__(self):
         self.disk = CrashDisk(lambda: NOW)
         self.told = []
 
     async def start(self, records=0):
-        self.store = await open_store("/data", disk=self.disk, config=CONFIG)
+        self.store = await open_store("/data", disk=self.disk, config=self.config)
         self.directory = self.store.directories.directories[0]
         if records:
             self.store.directories.create_log(TP)

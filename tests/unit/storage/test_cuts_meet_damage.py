@@ -1,0 +1,100 @@
+"""A log that is to be cut where it is damaged: what is not committed goes, the rest stays to be mended."""
+
+import pytest
+
+from barnabas.protocol.entries import iterate_entries
+from barnabas.storage.damage import DamagedRange
+from barnabas.storage.log import Log
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.scan import CorruptSegment
+from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, read_bytes
+
+ONE = len(batch(b"v" * 20))
+
+
+def log_of_ten(tmp_path, *, high_watermark: int) -> tuple[Log, Owner]:
+    """Ten batches of one record each, five in a segment, the producer's sequences as their offsets."""
+    owner = Owner()
+    log = make_log(str(tmp_path), LogConfig(segment_bytes=5 * ONE, index_interval_bytes=1), make_ports(owner=owner))
+    for number in range(10):
+        append(log, batch(b"v" * 20, timestamp=NOW + number, producer=(7, 0, number)), leader_epoch=number // 2)
+    owner.work()
+    log.flush()
+    log.advance_high_watermark(high_watermark)
+    return log, owner
+
+
+def damage(log: Log, first: int, end: int, *, known: bool = True) -> None:
+    """Ruin headers and content of the batches of these offsets, which are in one segment."""
+    segment = log.segments[log.segments.place_of(first)]
+    position, size = (first - segment.base_offset) * ONE, (end - first) * ONE
+    segment.log_file.pwrite(b"\xff" * size, position)
+    segment._positions.clear()
+    if known:
+        log.damage.add(DamagedRange(segment.base_offset, position, position + size, first, end, "ruined"))
+
+
+def bases(log: Log) -> list[int]:
+    found, offset = [], log.log_start_offset
+    while data := read_bytes(log, offset):
+        found += [header.base_offset for _, header in iterate_entries(data)]
+        offset = found[-1] + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "cut", "high_watermark"),
+    [
+        (6, 9, 7, 6),  # in it
+        (6, 9, 6, 3),  # where it begins
+        (6, 8, 9, 6),  # after it
+        (2, 4, 8, 2),  # in an earlier segment
+        (5, 6, 5, 5),  # where its segment begins
+        (2, 4, 3, 4),  # in what is committed, of which the cut itself gives up a part
+    ],
+)
+def test_a_cut_that_meets_uncommitted_damage_ends_where_it_begins(tmp_path, first, end, cut, high_watermark) -> None:
+    log, owner = log_of_ten(tmp_path, high_watermark=high_watermark)
+    damage(log, first, end)
+    log.lower_recovery_point(cut)
+    assert log.recovery_point == first
+    assert log.truncate_to(cut)
+    assert (log.log_end_offset, log.high_watermark) == (first, min(high_watermark, first))
+    assert not log.damage
+    assert log.producers.get(7).last_sequence == first - 1
+    assert log.leader_epochs.latest_epoch == (first - 1) // 2
+    for number in range(first, 12):
+        append(log, batch(b"w" * 20, timestamp=NOW + number, producer=(7, 0, number)), leader_epoch=9)
+    owner.work()
+    assert bases(log) == list(range(12))
+
+
+def test_damage_below_the_high_watermark_stays_when_the_log_is_cut_behind_it(tmp_path) -> None:
+    log, _ = log_of_ten(tmp_path, high_watermark=5)
+    damage(log, 1, 3)
+    (known,) = log.damage
+    assert log.truncate_to(8)
+    assert (log.log_end_offset, list(log.damage)) == (8, [known])
+
+
+@pytest.mark.parametrize(("first", "end", "cut", "high_watermark"), [(6, 9, 7, 7), (6, 8, 9, 8)])
+def test_damage_of_which_something_is_committed_is_not_cut(tmp_path, first, end, cut, high_watermark) -> None:
+    log, _ = log_of_ten(tmp_path, high_watermark=high_watermark)
+    # What follows the segment's first batch has to be read for the producers.
+    log.producers.end_offset = 10
+    damage(log, first, end)
+    known = list(log.damage)
+    with pytest.raises(CorruptSegment):
+        log.truncate_to(cut)
+    assert (log.log_end_offset, list(log.damage), log.segments.active.size_bytes) == (10, known, 5 * ONE)
+
+
+@pytest.mark.parametrize("ruined", [6, 7])
+def test_damage_that_nobody_knows_of_stops_a_cut_before_anything_is_changed(tmp_path, ruined) -> None:
+    log, owner = log_of_ten(tmp_path, high_watermark=5)
+    damage(log, ruined, ruined + 1, known=False)
+    with pytest.raises(CorruptSegment):
+        log.truncate_to(8 if ruined == 6 else 7)
+    assert (log.log_end_offset, len(log.segments), log.segments.active.size_bytes) == (10, 2, 5 * ONE)
+    assert owner.suspects == [(log, 5 if ruined == 6 else 7)]
+    append(log, batch(b"v" * 20, producer=(7, 0, 10)), leader_epoch=9)

@@ -19,6 +19,7 @@ from typing import Final
 import javaproperties
 
 from barnabas.storage.log_config import RecordValidation
+from broker.config_coordinators import CoordinatorSettings, coordinator_settings
 from broker.config_keys import BROKER_KEYS, OTHER_SPELLINGS
 from broker.config_keys.key import REQUIRED, ConfigError, ConfigKey, ConfigValue
 from broker.config_listeners import Listeners, parse_pairs, resolve_control_listener, resolve_listeners
@@ -120,6 +121,7 @@ class BrokerConfig:
     replica_lag_time_max_ms: int
     replica_selector: str | None
     last_replica_defence: bool
+    coordinators: CoordinatorSettings
 
     @property
     def given(self) -> Mapping[str, str]:
@@ -282,6 +284,7 @@ def _build(layers: Layers, values: Mapping[str, ConfigValue], host_name: str) ->
         replica_lag_time_max_ms=read.number("replica.lag.time.max.ms"),
         replica_selector=read.text_or_none("replica.selector.class"),
         last_replica_defence=read.flag("barnabas.last.replica.defence"),
+        coordinators=coordinator_settings(values),
     )
 
 

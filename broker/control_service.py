@@ -9,9 +9,17 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import (
+    LEADER_DURING_DELETE,
+    NO_LEADER_EPOCH,
+    BrokerEpoch,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+)
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
+from broker.coordination import Coordination
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.topic_configs import TopicConfigs
@@ -48,6 +56,7 @@ class ControlService:
         topic_configs: TopicConfigs,
         broker_epoch: Callable[[], BrokerEpoch],
         clock: Clock,
+        coordination: Coordination | None = None,
         registered: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._metadata = metadata
@@ -57,6 +66,7 @@ class ControlService:
         self._topic_configs = topic_configs
         self._broker_epoch = broker_epoch
         self._clock = clock
+        self._coordination = coordination
         self._registered = registered
         self._controller_epoch = ControllerEpoch(0)
 
@@ -133,6 +143,9 @@ class ControlService:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
                 await self._leave_what_went_elsewhere(partition)
+            deleted = [each.topic_partition for each in command.partitions if each.leader == LEADER_DURING_DELETE]
+            if deleted and self._coordination is not None:
+                self._coordination.on_partitions_deleted(deleted)
         return CommandResult(error)
 
     async def _leave_what_went_elsewhere(self, partition: UpdateMetadataPartition) -> None:

@@ -22,6 +22,7 @@ from barnabas.storage.directories import LogDirectories, StorageSettings
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings
+from broker.announcement import announce
 from broker.arrival import arrive
 from broker.boot_state import BootState
 from broker.config import BrokerConfig
@@ -31,6 +32,7 @@ from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
 from broker.controlled_shutdown import Handover
+from broker.coordination import Coordination
 from broker.directory_reports import report_directory_failure
 from broker.dynamic_config import DynamicConfig, read_layers
 from broker.features import FinalizedFeatures
@@ -226,7 +228,7 @@ class _Start:
         self._begin_chore(boot.run(), "doubt about the ends of logs")
         for name, listener in listeners.items():
             listener.start(_accept(services, name))
-        _announce(broker_id, listeners)
+        announce(broker_id, listeners)
         return Broker(
             services,
             network=network,
@@ -409,6 +411,16 @@ class _Start:
             ),
             metrics=metrics,
             registry=Registry(ALL),
+            coordination=Coordination(
+                replicas,
+                settings=config.coordinators,
+                metadata=metadata,
+                zk=zk,
+                clock=ports.clock,
+                offload=ports.offload,
+                rng=ports.random,
+                spawn=ports.supervisor.spawn,
+            ),
         )
 
     def _make_replicas(
@@ -454,6 +466,7 @@ class _Start:
             topic_configs=TopicConfigs(self._dynamic_config, services.zk),
             broker_epoch=lambda: membership.broker_epoch,
             registered=membership.registered.wait,
+            coordination=services.coordination,
             clock=self._ports.clock,
         )
         try:
@@ -485,12 +498,3 @@ class _Start:
 
 def _accept(services: Services, listener_name: str) -> Callable[..., ClientConnection]:
     return lambda connection: ClientConnection(connection, services, listener_name=listener_name)
-
-
-def _announce(broker_id: BrokerId, listeners: dict[str, Listener]) -> None:
-    """The lines that tools written for Kafka wait for."""
-    for name, listener in listeners.items():
-        log.info("listener %s accepts connections at port %d", name, listener.port)
-    log.info("[KafkaServer id=%d] started (kafka.server.KafkaServer)", broker_id)
-    log.info("Kafka Server started (kafka.server.KafkaRaftServer)")
-    log.info("[BrokerLifecycleManager id=%d] Transitioning from RECOVERY to RUNNING.", broker_id)

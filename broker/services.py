@@ -9,6 +9,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.storage.directories import LogDirectories
 from broker.config import BrokerConfig
 from broker.config_changes import ConfigChanges
+from broker.coordination import Coordination
 from broker.down_conversion import Conversions
 from broker.dynamic_config import DynamicConfig
 from broker.features import FinalizedFeatures
@@ -43,6 +44,7 @@ class Services:
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     registry: Registry
+    coordination: Coordination
     conversions: Conversions = field(default_factory=Conversions)
 
     @property

@@ -13,7 +13,6 @@ What a leader knows of its followers is `replication.leader`; the log and what a
 """
 
 import asyncio
-import contextlib
 import logging
 from functools import partial
 from typing import Final
@@ -26,7 +25,6 @@ from barnabas.storage.append import (
     AppendRejected,
     LongConversion,
     PreparedAppend,
-    conversion_steps,
 )
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
@@ -40,6 +38,7 @@ from replication.acknowledgements import (
     refuse,
     wait_for,
 )
+from replication.conversion import convert_in_turns
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
 from replication.ports import ReplicationPorts
@@ -54,8 +53,6 @@ log = logging.getLogger(__name__)
 ALL_REPLICAS: Final = -1
 FLUSH_EACH_APPEND: Final = 1
 _CLIENT: Final = AppendOrigin.CLIENT
-_TURN_US: Final = 2_000
-"""How long a conversion works before it lets others go first."""
 
 
 class Partition(Replica):
@@ -188,7 +185,8 @@ class Partition(Replica):
             try:
                 prepared = self._prepare(records, acks)
             except LongConversion:
-                prepared = self._prepare(records, acks, await self._convert(records))
+                converted = await convert_in_turns(self.log, records, leader_epoch=self.leader_epoch, clock=self._clock)
+                prepared = self._prepare(records, acks, converted)
             if prepared.duplicate is not None:
                 return prepared.duplicate
             # Those who queue here while the directory is slow must not keep it out of the loop when it is quick again.
@@ -196,22 +194,22 @@ class Partition(Replica):
                 return self._write_now(prepared)
             return await self._write_in_thread(prepared)
 
-    async def _convert(self, records: memoryview) -> ConvertedSet:
-        clock = self._clock
-        steps = conversion_steps(
-            self.log, records, leader_epoch=self.leader_epoch, origin=_CLIENT, now_ms=clock.wall_ms()
-        )
-        with contextlib.closing(steps):
-            ends_us = clock.monotonic_us() + _TURN_US
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as done:
-                    converted: ConvertedSet = done.value
-                    return converted
-                if clock.monotonic_us() >= ends_us:
-                    await asyncio.sleep(0)
-                    ends_us = clock.monotonic_us() + _TURN_US
+    async def append_as_coordinator(self, batch: memoryview, *, acks: int) -> AppendInfo:
+        """Append a batch that this broker wrote itself, or a marker of a transaction. Raises as `try_append`."""
+        async with self._writing:
+            self._check_append(acks)
+            prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR)
+            if self.directory.writes_inline:
+                return self._write_now(prepared)
+            return await self._write_in_thread(prepared)
+
+    def refusal(self, acks: int) -> ErrorCode | None:
+        """Why nothing can be appended now."""
+        try:
+            self._check_append(acks)
+        except PartitionRefused as refused:
+            return refused.error
+        return None
 
     def _prepare(self, records: memoryview, acks: int, converted: ConvertedSet | None = None) -> PreparedAppend:
         if (acks == ALL_REPLICAS and not self._takes_all) or self.is_offline or self.leader_id != self._broker_id:
@@ -257,15 +255,18 @@ class Partition(Replica):
         the in-sync set that fewer than min.insync.replicas have the records. A duplicate waits like its original.
         """
         end = info.last_offset + 1
-        if acks == ALL_REPLICAS:
-            if self._lacks_replicas:
-                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                return refuse(future, AFTER_APPEND)
-            if self.log.high_watermark < end:
-                return wait_for(self._waits.committed, end)
+        if acks == ALL_REPLICAS and (waiting := self.when_committed(end)) is not None:
+            return waiting
         if self.log.config.flush_messages == FLUSH_EACH_APPEND and self.log.recovery_point < end:
             return wait_for(self._waits.durable, end)
         return None
+
+    def when_committed(self, end_offset: int) -> "asyncio.Future[None] | None":
+        """The same for all that lies below an offset, with acks=all."""
+        if self._lacks_replicas:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return refuse(future, AFTER_APPEND)
+        return wait_for(self._waits.committed, end_offset) if self.log.high_watermark < end_offset else None
 
     def _after_exchange(self) -> None:
         self._advance()

@@ -64,6 +64,16 @@ class Fetching(Protocol):
     async def stop(self) -> None: ...
 
 
+class RoleWatcher(Protocol):
+    """Who wants to know what this broker leads; told before anything else happens to the partition."""
+
+    def leads(self, partition: Partition) -> None:
+        """It leads from now on, or leads on in another epoch."""
+
+    def leads_no_more(self, topic_partition: TopicPartition) -> None:
+        """It does not lead, whether it did or not."""
+
+
 class Replicas:
     """Partition by topic and number."""
 
@@ -76,6 +86,7 @@ class Replicas:
         self.broker_id = ports.broker_id
         self.log_directories = ports.log_directories
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self.role_watchers: list[RoleWatcher] = []
         self.configured = 0
         """How often topics have changed their settings."""
 
@@ -125,15 +136,22 @@ class Replicas:
                 partition.leader_epoch,
                 partition.log.log_end_offset,
             )
+            for watcher in self.role_watchers:
+                watcher.leads(partition)
         else:
             await partition.become_follower(
                 leader_id=assignment.leader_id, leader_epoch=assignment.leader_epoch, replicas=assignment.replicas
             )
+            self._leads_no_more(topic_partition)
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
             if assignment.leader_id != NO_LEADER and not partition.is_offline:
                 self._fetchers.follow(partition)
         self._moves.resume(partition)
         return ErrorCode.NONE
+
+    def _leads_no_more(self, topic_partition: TopicPartition) -> None:
+        for watcher in self.role_watchers:
+            watcher.leads_no_more(topic_partition)
 
     def settle(self) -> None:
         """All changes of a command are made: end the fetchers that have nothing left to do."""
@@ -193,6 +211,7 @@ class Replicas:
             self._fetchers.unfollow(topic_partition)
             self._moves.interrupt(topic_partition)
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
+            self._leads_no_more(topic_partition)
         if delete:
             try:
                 self.log_directories.delete_log(topic_partition)
@@ -217,6 +236,7 @@ class Replicas:
         await self._moves.stop()
         for partition in self.partitions():
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
+            self._leads_no_more(partition.topic_partition)
 
     def on_directory_failure(self, path: str) -> None:
         """A log directory has failed: its replicas serve nothing any more."""
@@ -224,3 +244,4 @@ class Replicas:
             if partition.directory.path == path:
                 self._fetchers.unfollow(partition.topic_partition)
                 partition.go_offline()
+                self._leads_no_more(partition.topic_partition)

@@ -40,6 +40,9 @@ class Loading:
         offset, end = self._log.bounds()
         while offset < end:
             piece = await self._log.read(offset, buffer_bytes)
+            if not piece:
+                # Compaction has left nothing between here and the end.
+                return end
             following = await self._replay(piece, offset)
             if following <= offset:
                 raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"nothing can be read at offset {offset}")

@@ -44,4 +44,7 @@ class CoordinatorLog(Protocol):
         """The log's first offset and the one after its last."""
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that has `offset` on, at least one, to the log's end. Raises LogRefused."""
+        """The batches from the one that has `offset` on, at least one whole; none where no more follow.
+
+        Raises LogRefused.
+        """

@@ -6,8 +6,8 @@ whose leader is not alive is answered LEADER_NOT_AVAILABLE; one whose leader has
 LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. In version 0 replicas that are not alive are left out and
 the partition is answered REPLICA_NOT_AVAILABLE. Without an authorizer every operation is allowed (KIP-430).
 
-Not built yet: the topics of the coordinators are not made; they are answered INVALID_REPLICATION_FACTOR, as by a Kafka
-that has too few brokers for them.
+The topics of the coordinators are made whoever asks and whatever is allowed, and answered INVALID_REPLICATION_FACTOR
+where there are too few brokers for them.
 
 1 controller, racks · 2 cluster id · 3 throttle time · 4 auto-creation · 5 offline replicas · 7 leader epochs ·
 8 authorized operations · 9 flexible
@@ -26,6 +26,7 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from broker.internal_topic_creation import create_internal_topic
 from broker.internal_topics import is_internal
 from broker.metadata_view import MetadataView
 from broker.registry import Handler
@@ -50,7 +51,7 @@ async def _create_missing(
     for name in missing:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if is_internal(name):
-            error = ErrorCode.INVALID_REPLICATION_FACTOR
+            error = await create_internal_topic(context.broker, name)
         elif request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable:
             error = await auto_create(context.broker, name)
         context.broker.metrics.count_error(ApiKey.METADATA, error)

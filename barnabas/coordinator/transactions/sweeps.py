@@ -8,16 +8,13 @@ from collections.abc import Sequence
 
 from barnabas.coordinator.batches import batch_size, most_bytes
 from barnabas.coordinator.outcome import CoordinatorRecord
-from barnabas.coordinator.transaction_records import TransactionState
 from barnabas.coordinator.transactions.states import IDLE
 from barnabas.coordinator.transactions.transaction import Transaction
 
 
-def is_overdue(transaction: Transaction, *, now_ms: int) -> bool:
-    """Whether the open transaction has lasted longer than its producer allowed."""
-    metadata = transaction.metadata
-    is_open = metadata.state is TransactionState.ONGOING
-    return is_open and now_ms - transaction.started_ms > metadata.transaction_timeout_ms
+def is_overdue(ongoing: Transaction, *, now_ms: int) -> bool:
+    """Whether an open transaction has lasted longer than its producer allowed."""
+    return now_ms - ongoing.started_ms > ongoing.metadata.transaction_timeout_ms
 
 
 def is_forgotten(transaction: Transaction, *, now_ms: int, expiration_ms: int) -> bool:

@@ -70,12 +70,11 @@ def with_partitions(
 ) -> TransactionMetadata:
     """`added` join the transaction, which begins if none is open."""
     begins = before.state in IDLE
-    known = () if begins else before.partitions
     return _next(
         before,
         before._replace(
             state=TransactionState.ONGOING,
-            partitions=(*known, *sorted(added.difference(known))),
+            partitions=(*before.partitions, *sorted(added.difference(before.partitions))),
             last_update_timestamp_ms=wall_ms,
             start_timestamp_ms=wall_ms if begins else before.start_timestamp_ms,
         ),

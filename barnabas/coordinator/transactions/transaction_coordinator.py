@@ -56,6 +56,8 @@ _PAUSE_MS: Final = 10
 _TIMEOUTS: Final = ("timeouts",)
 _COMPLETIONS: Final = ("completions",)
 _EXPIRY: Final = ("expiry",)
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
 _RESUME: Final = "resume"
 _WAIT: Final = "wait"
 
@@ -84,6 +86,7 @@ class TransactionCoordinator:
         self._unmarked: dict[str, None] = {}
         """Completing transactions that lack no marker any more: their last record is to be written."""
         self._waiting = Waiters()
+        self._max_batch_bytes = settings.max_batch_bytes
         self._looks_again = False
         """Whether a look at `_unmarked` is due."""
         self._unswept: list[str] = []
@@ -173,15 +176,14 @@ class TransactionCoordinator:
         if isinstance(found, Fenced):
             return _answer(ticket, _not_initialised(ErrorCode.PRODUCER_FENCED))
         if known is not None and known.state in COMPLETED:
-            return self._wait(transactional_id, ticket, waiter, until_ms=until_ms, now_ms=now_ms)
+            return self._wait(transactional_id, ticket, waiter, until_ms=until_ms)
         if known is not None and known.state is TransactionState.ONGOING:
             if isinstance(found, Identified) and found.identity.producer_epoch == known.producer_epoch:
                 # A renewal that comes once more, and late: its producer has gone on to this transaction since.
                 return _answer(ticket, _not_initialised(ErrorCode.PRODUCER_FENCED))
             outcome = self._fence(transactional_id, known, wall_ms=wall_ms)
-            waiting = self._wait(transactional_id, ticket, waiter, until_ms=until_ms, now_ms=now_ms)
+            waiting = self._wait(transactional_id, ticket, waiter, until_ms=until_ms)
             outcome.timers += waiting.timers
-            outcome.replies += waiting.replies
             outcome.if_failed = lambda error: self._not_fenced(transactional_id, ticket, error)
             return outcome
         if isinstance(found, NewIdNeeded):
@@ -242,7 +244,7 @@ class TransactionCoordinator:
 
         if known.state in COMPLETED:
             waiter = Waiter(again, _same)
-            return self._wait(producer.transactional_id, ticket, waiter, until_ms=until_ms, now_ms=now_ms)
+            return self._wait(producer.transactional_id, ticket, waiter, until_ms=until_ms)
         if known.state is TransactionState.ONGOING and partitions.issubset(known.partitions):
             return _answer(ticket, ErrorCode.NONE)
         metadata = steps.with_partitions(known, partitions, wall_ms=wall_ms)
@@ -326,8 +328,8 @@ class TransactionCoordinator:
 
     def _abort_overdue(self, *, now_ms: int, wall_ms: int) -> Outcome:
         """Abort what has lasted too long, in the epoch after its producer's: that one is told so when it asks next."""
-        outcome = Outcome(if_failed=_nobody_waits)
-        room = BatchRoom(self._settings.max_batch_bytes)
+        outcome = Outcome(if_failed=self._sweep_refused)
+        room = BatchRoom(self._max_batch_bytes)
         due_ms = now_ms + self._settings.timeout_sweep_ms
         for transactional_id in self._ongoing:
             transaction = self._transactions[transactional_id]
@@ -352,8 +354,8 @@ class TransactionCoordinator:
         settings = self._settings
         if not self._unswept:
             self._unswept = [*self._transactions]
-        room = BatchRoom(settings.max_batch_bytes)
-        outcome = Outcome(if_failed=_nobody_waits)
+        room = BatchRoom(self._max_batch_bytes)
+        outcome = Outcome(if_failed=self._sweep_refused)
         for _ in range(min(_IDS_PER_TURN, len(self._unswept))):
             transactional_id = self._unswept[-1]
             transaction = self._transactions.get(transactional_id)
@@ -368,11 +370,15 @@ class TransactionCoordinator:
         outcome.timers.append((_EXPIRY, now_ms + (_PAUSE_MS if self._unswept else settings.expiration_sweep_ms)))
         return outcome
 
+    def _sweep_refused(self, error: ErrorCode) -> Replies:
+        """Nothing was changed, and nobody waits: a later sweep does it, in smaller batches if these were too large."""
+        if error in _TOO_LARGE:
+            self._max_batch_bytes //= 2
+        return []
+
     # -- waiting for a transaction that completes
 
-    def _wait(self, transactional_id: str, ticket: Ticket, waiter: Waiter, *, until_ms: int, now_ms: int) -> Outcome:
-        if now_ms >= until_ms:
-            return _answer(ticket, waiter.answer(ErrorCode.CONCURRENT_TRANSACTIONS))
+    def _wait(self, transactional_id: str, ticket: Ticket, waiter: Waiter, *, until_ms: int) -> Outcome:
         self._waiting.add(transactional_id, ticket, waiter)
         return Outcome(timers=[((_WAIT, transactional_id, ticket), until_ms)])
 
@@ -437,8 +443,8 @@ class TransactionCoordinator:
 
         Where the log refuses them, and where they do not fit, they stay in `_unmarked`, which is looked at again.
         """
-        room = BatchRoom(self._settings.max_batch_bytes)
-        outcome = Outcome(if_failed=_nobody_waits)
+        room = BatchRoom(self._max_batch_bytes)
+        outcome = Outcome(if_failed=self._sweep_refused)
         if transactional_ids and not self._looks_again:
             self._looks_again = True
             outcome.timers.append((_COMPLETIONS, self._now_ms + _COMPLETION_RETRY_MS))
@@ -476,8 +482,3 @@ def _not_initialised(error: ErrorCode) -> Initialised:
 
 def _same(error: ErrorCode) -> ErrorCode:
     return error
-
-
-def _nobody_waits(_: ErrorCode) -> Replies:
-    """The log refused what no request wanted: nothing was changed, and a later sweep does it."""
-    return []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from barnabas.coordinator.batches import batch_size, most_bytes
 from barnabas.coordinator.outcome import CoordinatorRecord, Outcome, Ticket
 from barnabas.coordinator.transaction_records import TransactionMetadata, decode_transaction_value
 from barnabas.coordinator.transactions.effects import SendMarkers
@@ -27,6 +28,8 @@ class CoordinatorWorld:
         self.now_ms = 1_000
         self.wall_ms = WALL_MS
         self.refused: ErrorCode | None = None
+        self.most_bytes = 1_000_000
+        """The log's max.message.bytes."""
         self.replies: dict[Ticket, Any] = {}
         self.effects: list[SendMarkers] = []
         self.timers: dict[Hashable, int] = {}
@@ -51,9 +54,10 @@ class CoordinatorWorld:
             self.timers.pop(key, None)
             if due_ms is not None:
                 self.timers[key] = due_ms
-        if self.refused is not None and outcome.records:
+        refusal = self._refusal(outcome)
+        if refusal is not None:
             assert outcome.if_failed is not None, "the shard would drop the machine"
-            self.replies.update(outcome.if_failed(self.refused))
+            self.replies.update(outcome.if_failed(refusal))
             return
         for record in outcome.records:
             self.machine.replay(record, None)
@@ -64,6 +68,11 @@ class CoordinatorWorld:
         for effect in outcome.effects:
             assert isinstance(effect, SendMarkers)
             self.effects.append(effect)
+
+    def _refusal(self, outcome: Outcome) -> ErrorCode | None:
+        if outcome.records and batch_size(most_bytes(outcome.records)) > self.most_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        return self.refused if outcome.records else None
 
     def ask(self, call: Callable[[Ticket], Outcome]) -> Ticket:
         self._next_ticket += 1

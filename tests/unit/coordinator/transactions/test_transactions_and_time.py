@@ -143,3 +143,12 @@ def test_an_id_is_forgotten_later_where_the_log_refuses_its_tombstone() -> None:
     world.refused = None
     world.advance(SETTINGS.expiration_sweep_ms)
     assert world.log[-1].value is None
+
+
+def test_batches_become_smaller_where_the_log_takes_none_of_this_size() -> None:
+    world = CoordinatorWorld(LONG_SWEEPS)
+    world.most_bytes = 500
+    for number in range(200):
+        world.producer(f"producer {number}")
+    world.advance(SETTINGS.expiration_ms + 10 * SETTINGS.expiration_sweep_ms)
+    assert sum(record.value is None for record in world.log) == 200

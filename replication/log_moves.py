@@ -40,6 +40,10 @@ _THROTTLED_S: Final = 0.1
 _ANY_UNIQUE: Final = "0" * 32
 
 
+class NothingToCopy(Exception):
+    """The copy ends before the log does, which has nothing more to copy."""
+
+
 class LogMoves:
     """See the module."""
 
@@ -146,7 +150,7 @@ class LogMoves:
             log.warning("%s: the move to another log directory is over: %s", topic_partition, error)
             if replica.log.offline and not replica.is_offline:
                 replica.go_offline()
-        except (AppendRejected, CorruptBatch, CorruptSegment, CorruptIndex) as error:
+        except (AppendRejected, CorruptBatch, CorruptSegment, CorruptIndex, NothingToCopy) as error:
             log.error("%s: cannot be moved to another log directory: %s", topic_partition, error)
             if found is not None:
                 replica.directory.suspect(replica.log, found[1].log_end_offset)
@@ -242,7 +246,9 @@ class LogCopy:
             return
         except OSError as error:
             raise self._source_failed(error) from error
-        assert read.slice is not None, "there is something below the end"
+        if read.slice is None:
+            # What is below the floor is not copied, and above it there is nothing.
+            raise NothingToCopy(f"nothing follows offset {read.offset}, and the copy ends at {future.log_end_offset}")
         try:
             data = await self._offload.thread(f"move:{self._replica.directory.path}", read.slice.read)
         except OSError as error:

@@ -30,7 +30,7 @@ from replication.leader_questions import (
     ask_offset,
     fetch_records,
 )
-from replication.log_moves import LogCopy
+from replication.log_moves import LogCopy, NothingToCopy
 from replication.partition import Partition
 from replication.ports import ReplicationPorts
 
@@ -82,6 +82,9 @@ class LogRenewal:
             await partition.exchange_log(finish)
         except (AppendRejected, CorruptBatch, CorruptIndex) as error:
             raise CannotMend(f"what was fetched cannot be appended: {error}") from error
+        except NothingToCopy as error:
+            # What the present log takes for its end is inside of a leader's batch: its last header is damaged.
+            raise CannotMend(str(error)) from error
         finally:
             if futures.find(partition.topic_partition) == (directory, future):
                 futures.discard(partition.topic_partition)

@@ -80,6 +80,14 @@ class EndMismatch(UnfitBatches):
     """The leader's batches do not end where the damage does: what was taken for the next good batch may be none."""
 
 
+class EpochMismatch(UnfitBatches):
+    """The leader's batch is of another epoch than this log's list says.
+
+    Where a log was compacted before it was copied, the list does not tell where an epoch began that lost its first
+    records.
+    """
+
+
 @dataclass(slots=True)
 class TakenBatches:
     """Batches for the damaged offsets. `is_complete` says that the leader has no more of them."""
@@ -95,7 +103,7 @@ def take_batches(
     """The whole batches of `records`, which were asked for from `start_offset` on, below `end_offset`.
 
     `next_checksum` is that of the good batch at `end_offset`, None where the segment ends there. `epochs` are those of
-    the log that is mended. Raises UnfitBatches, EndMismatch.
+    the log that is mended. Raises UnfitBatches, EndMismatch, EpochMismatch.
     """
     first, end, next_offset, is_complete = 0, 0, start_offset, False
     try:
@@ -126,4 +134,4 @@ def take_batches(
 def _check_epoch(offset: int, epoch: int, epochs: Sequence[EpochEntry]) -> None:
     at = bisect_right(epochs, offset, key=lambda entry: entry.start_offset) - 1
     if at >= 0 and epoch >= 0 and epochs[at].epoch != epoch:
-        raise UnfitBatches(f"the leader's batch at {offset} is of epoch {epoch}, here it was {epochs[at].epoch}")
+        raise EpochMismatch(f"the leader's batch at {offset} is of epoch {epoch}, here it was {epochs[at].epoch}")

@@ -31,7 +31,7 @@ from barnabas.storage.segment import Segment
 from replication.acknowledgements import PartitionRefused
 from replication.leader_questions import DEBUGGING_CONSUMER, EARLIEST, DebugFetch, ask_offset, fetch_records
 from replication.log_renewal import CannotMend, LogRenewal
-from replication.mend_plan import EndMismatch, OnDamage, UnfitBatches, decide_on_damage, take_batches
+from replication.mend_plan import EndMismatch, EpochMismatch, OnDamage, UnfitBatches, decide_on_damage, take_batches
 from replication.partition import Partition
 from replication.replicas import Replicas
 
@@ -202,7 +202,7 @@ class Mender:
                 return False
             if others and len(others) == len(rest):
                 await self._write_anew(partition, segment, spool, others)
-        except EndMismatch as error:
+        except (EndMismatch, EpochMismatch) as error:
             if _is_compacted(partition):
                 return False
             raise CannotMend(str(error)) from None

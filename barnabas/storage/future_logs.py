@@ -133,6 +133,8 @@ class FutureLogs:
         except OSError as error:
             source.fail(error)
             raise LogOffline(str(topic_partition)) from error
+        # A leader may have told more of how far all is committed, or begins, while the disk was waited for.
+        _follow_marks(future, present)
         self._take_place(directory, future)
         await source.checkpoint_all()
         return future, directory
@@ -182,9 +184,13 @@ class FutureLogs:
 def _take_over(future: Log, present: Log) -> None:
     """Beside the records: what the log knows of epochs, producers and how far it is committed."""
     future.config = present.config
-    future.leader_epochs = LeaderEpochs(present.leader_epochs.entries)
+    future.leader_epochs = LeaderEpochs.of_either(present.leader_epochs.entries, future.leader_epochs.entries)
     future.note_epochs_changed()
     future.producers = present.producers
+    _follow_marks(future, present)
+    future.write_snapshot()
+
+
+def _follow_marks(future: Log, present: Log) -> None:
     future.set_high_watermark(present.high_watermark)
     future.advance_log_start_offset(present.log_start_offset)
-    future.write_snapshot()

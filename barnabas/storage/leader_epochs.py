@@ -39,6 +39,17 @@ class LeaderEpochs:
         for entry in entries:
             self.assign(entry.epoch, start_offset=entry.start_offset)
 
+    @classmethod
+    def of_either(cls, one: Iterable[EpochEntry], other: Iterable[EpochEntry]) -> "LeaderEpochs":
+        """What two logs of one partition know together, of which one may lack records that the other has.
+
+        Who copied a compacted log saw an epoch begin with the first record that was left of it: the earlier is right.
+        """
+        begun: dict[int, int] = {}
+        for epoch, start_offset in (*one, *other):
+            begun[epoch] = min(start_offset, begun.get(epoch, start_offset))
+        return cls(EpochEntry(epoch, begun[epoch]) for epoch in sorted(begun))
+
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
         return tuple(self._entries)

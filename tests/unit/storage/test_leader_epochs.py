@@ -107,3 +107,11 @@ def test_epochs_and_starts_always_rise_and_survive_a_round_trip(assigned):
         assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(entries))
         assert cache.latest_epoch == (entries[-1][0] if entries else -1)
     assert listed(LeaderEpochs.decode(cache.encode())) == listed(cache)
+
+
+def test_of_two_logs_the_one_that_saw_more_of_an_epoch_knows_better_where_it_began():
+    ours, theirs = [EpochEntry(0, 0), EpochEntry(2, 9)], [EpochEntry(0, 3), EpochEntry(1, 5), EpochEntry(2, 7)]
+    known = (EpochEntry(0, 0), EpochEntry(1, 5), EpochEntry(2, 7))
+    assert LeaderEpochs.of_either(ours, theirs).entries == known
+    assert LeaderEpochs.of_either(theirs, ours).entries == known
+    assert LeaderEpochs.of_either(ours, []).entries == tuple(ours)

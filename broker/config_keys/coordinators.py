@@ -14,13 +14,26 @@ from broker.config_keys.key import (
     STRING,
     ConfigKey,
     at_least,
+    between,
     one_of_ignoring_case,
 )
 
 GROUP_KEYS: Final = (
-    ConfigKey("group.min.session.timeout.ms", INT, 6000, MEDIUM, "Shortest session timeout that a member may ask for."),
     ConfigKey(
-        "group.max.session.timeout.ms", INT, 1800000, MEDIUM, "Longest session timeout that a member may ask for."
+        "group.min.session.timeout.ms",
+        INT,
+        6000,
+        MEDIUM,
+        "Shortest session timeout that a member may ask for.",
+        acts=True,
+    ),
+    ConfigKey(
+        "group.max.session.timeout.ms",
+        INT,
+        1800000,
+        MEDIUM,
+        "Longest session timeout that a member may ask for.",
+        acts=True,
     ),
     ConfigKey(
         "group.initial.rebalance.delay.ms",
@@ -28,20 +41,41 @@ GROUP_KEYS: Final = (
         3000,
         MEDIUM,
         "How long a new group waits for members before it starts.",
+        acts=True,
     ),
-    ConfigKey("group.max.size", INT, INT_MAX, MEDIUM, "Members that a group may have.", at_least(1)),
+    ConfigKey("group.max.size", INT, INT_MAX, MEDIUM, "Members that a group may have.", at_least(1), acts=True),
 )
 
 OFFSET_KEYS: Final = (
-    ConfigKey("offset.metadata.max.bytes", INT, 4096, HIGH, "Longest text that may be committed with an offset."),
     ConfigKey(
-        "offsets.load.buffer.size", INT, 5242880, HIGH, "Bytes read at a time when groups are loaded.", at_least(1)
+        "offset.metadata.max.bytes", INT, 4096, HIGH, "Longest text that may be committed with an offset.", acts=True
     ),
     ConfigKey(
-        "offsets.topic.replication.factor", SHORT, 3, HIGH, "Replicas of the topic of committed offsets.", at_least(1)
+        "offsets.load.buffer.size",
+        INT,
+        5242880,
+        HIGH,
+        "Bytes read at a time when groups are loaded.",
+        at_least(1),
+        acts=True,
     ),
     ConfigKey(
-        "offsets.topic.num.partitions", INT, 50, HIGH, "Partitions of the topic of committed offsets.", at_least(1)
+        "offsets.topic.replication.factor",
+        SHORT,
+        3,
+        HIGH,
+        "Replicas of the topic of committed offsets.",
+        at_least(1),
+        acts=True,
+    ),
+    ConfigKey(
+        "offsets.topic.num.partitions",
+        INT,
+        50,
+        HIGH,
+        "Partitions of the topic of committed offsets.",
+        at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "offsets.topic.segment.bytes",
@@ -50,9 +84,16 @@ OFFSET_KEYS: Final = (
         HIGH,
         "Segment size of the topic of committed offsets.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
-        "offsets.topic.compression.codec", INT, 0, HIGH, "Number of the codec of the topic of committed offsets."
+        "offsets.topic.compression.codec",
+        INT,
+        0,
+        HIGH,
+        "Number of the codec of the topic of committed offsets.",
+        acts=True,
+        served=between(0, 4),
     ),
     ConfigKey(
         "offsets.retention.minutes",
@@ -61,6 +102,7 @@ OFFSET_KEYS: Final = (
         HIGH,
         "How long offsets outlive the last member of a group.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "offsets.retention.check.interval.ms",
@@ -69,9 +111,26 @@ OFFSET_KEYS: Final = (
         HIGH,
         "How often offsets are searched for old ones.",
         at_least(1),
+        acts=True,
     ),
-    ConfigKey("offsets.commit.timeout.ms", INT, 5000, HIGH, "How long a commit waits for its replicas.", at_least(1)),
-    ConfigKey("offsets.commit.required.acks", SHORT, -1, HIGH, "Acknowledgements that a commit waits for."),
+    ConfigKey(
+        "offsets.commit.timeout.ms",
+        INT,
+        5000,
+        HIGH,
+        "How long a commit waits for its replicas.",
+        at_least(1),
+        acts=True,
+    ),
+    ConfigKey(
+        "offsets.commit.required.acks",
+        SHORT,
+        -1,
+        HIGH,
+        "Acknowledgements that a commit waits for.",
+        acts=True,
+        served=between(-1, 1),
+    ),
     ConfigKey("delete.topic.enable", BOOLEAN, True, HIGH, "Whether topics can be deleted.", acts=True),
     ConfigKey(
         "compression.type",
@@ -111,6 +170,7 @@ TRANSACTION_KEYS: Final = (
         HIGH,
         "Replicas that must be in sync in the topic of transactions.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.state.log.load.buffer.size",
@@ -119,6 +179,7 @@ TRANSACTION_KEYS: Final = (
         HIGH,
         "Bytes read at a time when transactions are loaded.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.state.log.replication.factor",
@@ -127,9 +188,16 @@ TRANSACTION_KEYS: Final = (
         HIGH,
         "Replicas of the topic of transactions.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
-        "transaction.state.log.num.partitions", INT, 50, HIGH, "Partitions of the topic of transactions.", at_least(1)
+        "transaction.state.log.num.partitions",
+        INT,
+        50,
+        HIGH,
+        "Partitions of the topic of transactions.",
+        at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.state.log.segment.bytes",
@@ -138,6 +206,7 @@ TRANSACTION_KEYS: Final = (
         HIGH,
         "Segment size of the topic of transactions.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

@@ -84,13 +84,7 @@ group.initial.rebalance.delay.ms=0
 """
     resolved = resolve_broker_config(parse_properties(shipped))
     assert resolved.broker_id == 0
-    named = [warning.split()[0] for warning in resolved.warnings]
-    assert named == [
-        "offsets.topic.replication.factor",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.min.isr",
-        "group.initial.rebalance.delay.ms",
-    ]
+    assert resolved.warnings == ()
 
 
 def test_an_unknown_key_warns_and_is_kept() -> None:

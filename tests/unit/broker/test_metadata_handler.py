@@ -185,7 +185,7 @@ async def test_brokers_with_and_without_racks_do_not_hinder_automatic_creation(b
     assert errors(await answer(broker, asking("new"))) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
 
 
-async def test_the_topics_of_the_coordinators_are_internal_and_not_made(broker: SmallBroker) -> None:
+async def test_the_topics_of_the_coordinators_are_internal_and_want_their_brokers(broker: SmallBroker) -> None:
     response = await answer(broker, asking("__consumer_offsets", allow_auto_topic_creation=False))
     assert errors(response) == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
     assert response.topics[0].is_internal

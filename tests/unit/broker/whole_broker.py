@@ -9,7 +9,7 @@ from pathlib import Path
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateableTopicConfig, CreateTopicsRequest
-from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.clock import Clock, SystemClock
 from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import Supervisor
@@ -56,6 +56,7 @@ class BrokerHost:
         self.offload = SystemOffload()
         self.failures: list[str] = []
         self.supervisor = Supervisor(lambda what, error: self.failures.append(f"{what}: {error!r}"))
+        self.clock: Clock = SystemClock()
         self.disk = SystemDisk()
         self.open_network: OpenNetwork = open_network
         self.boot_id = "boot-1"
@@ -80,7 +81,7 @@ class BrokerHost:
 
     async def start(self, **keys: str) -> Broker:
         ports = Ports(
-            clock=SystemClock(),
+            clock=self.clock,
             disk=self.disk,
             offload=self.offload,
             supervisor=self.supervisor,

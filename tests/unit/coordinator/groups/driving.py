@@ -48,6 +48,8 @@ class Driven:
     wall_ms: int = WALL_MS
     log: list[tuple[CoordinatorRecord, ProducerStamp | None]] = field(default_factory=list)
     answers: dict[Ticket, Any] = field(default_factory=dict)
+    asked_ms: dict[Ticket, int] = field(default_factory=dict)
+    answered_ms: dict[Ticket, int] = field(default_factory=dict)
     refuses: ErrorCode | None = None
     """The log takes no record: nothing is replayed."""
     fails: ErrorCode | None = None
@@ -73,8 +75,7 @@ class Driven:
     def fail_over(self) -> None:
         """Another broker loads the log; who waits hears nothing more here."""
         for ticket in self.machine.unload():
-            assert ticket not in self.answers
-            self.answers[ticket] = ErrorCode.NOT_COORDINATOR
+            self._answered(ticket, ErrorCode.NOT_COORDINATOR)
         self.machine = self._new_machine()
         self._timers = Timers()
         for record, producer in self.log:
@@ -111,12 +112,18 @@ class Driven:
                 assert outcome.if_failed is not None
                 replies = outcome.if_failed(self.fails)
         for ticket, response in replies:
-            assert ticket not in self.answers, f"{ticket} is answered twice"
-            self.answers[ticket] = response
+            self._answered(ticket, response)
+
+    def _answered(self, ticket: Ticket, response: Any) -> None:
+        assert ticket not in self.answers, f"{ticket} is answered twice"
+        self.answers[ticket] = response
+        self.answered_ms[ticket] = self.now_ms
 
     def ticket(self) -> Ticket:
         self._tickets += 1
-        return Ticket(self._tickets)
+        ticket = Ticket(self._tickets)
+        self.asked_ms[ticket] = self.now_ms
+        return ticket
 
     @property
     def clock(self) -> dict[str, int]:

@@ -302,7 +302,10 @@ class Cleaner:
         except SourceDamaged as error:
             state, reason = FAILED, str(error)
             self._suspect(directory, member, reason, error.offset)
-        except (CleaningFailed, CorruptIndex) as error:
+        except CorruptIndex as error:
+            state, reason = FAILED, str(error)
+            self._suspect(directory, member, reason, member.log_start_offset)
+        except CleaningFailed as error:
             state, reason = FAILED, str(error)
             self._mark(member, reason)
         finally:

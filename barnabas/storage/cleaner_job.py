@@ -15,6 +15,7 @@ from barnabas.storage.file_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import MAX_INT64
 from barnabas.storage.producer_state import ProducerEntry
+from barnabas.storage.read import aborted_in
 from barnabas.storage.segment import Segment
 
 NO_BOUND: Final = 1.7976931348623157e308
@@ -124,7 +125,7 @@ def make_job(
     *,
     hash_key: bytes,
 ) -> CleanJob:
-    """What the worker is told. Raises OSError where an index of aborted transactions cannot be read."""
+    """What the worker is told. Raises OSError or CorruptIndex where aborted transactions cannot be read."""
     end_offset = sources[-1].next_base_offset
     later: list[Segment] = [segment for segment in member.segments if segment.base_offset >= end_offset]
     return CleanJob(
@@ -138,7 +139,7 @@ def make_job(
             delete_retention_ms=member.config.delete_retention_ms,
         ),
         later_aborted=tuple(
-            txn for segment in later for txn in segment.aborted_transactions() if txn.first_offset < end_offset
+            txn for segment in later for txn in aborted_in(member, segment) if txn.first_offset < end_offset
         ),
         producers=tuple(
             last for entry in member.producers for last in _lasts_of(entry, high_watermark=member.high_watermark)

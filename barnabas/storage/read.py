@@ -14,6 +14,7 @@ from barnabas.protocol.message_set import LEAST_ENTRY_BYTES, find_offset_shift, 
 from barnabas.protocol.record_search import search_by_age
 from barnabas.runtime.disk import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
+from barnabas.storage.index import CorruptIndex
 from barnabas.storage.scan import CorruptSegment, iterate_file_headers
 from barnabas.storage.segment import Segment
 from barnabas.storage.txn_index import AbortedTxn, search_aborted
@@ -153,11 +154,20 @@ def find_aborted(log: "Log", *, start: int, upper: int) -> list[AbortedTxn]:
     """The aborted transactions with a record in [start, upper)."""
     found: list[AbortedTxn] = []
     for segment in log.segments.from_offset(start):
-        search = search_aborted(segment.aborted_transactions(), start=start, upper=upper)
+        search = search_aborted(aborted_in(log, segment), start=start, upper=upper)
         found += search.transactions
         if search.complete:
             break
     return found
+
+
+def aborted_in(log: "Log", segment: Segment) -> list[AbortedTxn]:
+    """The aborted transactions whose marker stands in the segment. Raises CorruptIndex, and tells the scrubber."""
+    try:
+        return segment.aborted_transactions()
+    except CorruptIndex:
+        log.ports.owner.suspect(log, segment.base_offset)
+        raise
 
 
 def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:

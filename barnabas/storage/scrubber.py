@@ -13,7 +13,9 @@ taken away meanwhile (`Log.generation`). What is damaged is noted in `Log.damage
 `on_damage` hears of it, once for each range. Mending is not done here: a follower asks its leader
 (`replication.mending`).
 
-Left out: indexes, which readers do not trust and recovery builds again, and what lies below the log's start.
+An index of aborted transactions that cannot be read is built again (`aborted_rebuilding`).
+
+Left out: the other indexes, which readers do not trust and recovery builds again, and what lies below the log's start.
 """
 
 import asyncio
@@ -26,8 +28,10 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, File
 from barnabas.runtime.offload import Offload
+from barnabas.storage.aborted_rebuilding import lacks_aborted, rebuild_aborted
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
+from barnabas.storage.file_names import TXN_INDEX_SUFFIX
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.log import Log
@@ -80,6 +84,8 @@ class _Course:
     suspected: int | None = None
     is_unsure: bool = False
     segment: Segment | None = None
+    looked_up: Segment | None = None
+    """The segment whose aborted transactions are known to be readable, or were tried to be made so."""
     place: Place | None = None
     written: bytes = b""
     written_ms: int = 0
@@ -216,6 +222,11 @@ class Scrubber:
                 await self._keep(directory, course)
             return _LEAST_COST_BYTES
         segment, extent, place = found
+        if course.looked_up is not segment:
+            course.looked_up = segment
+            if await self._has_mended_index(directory, member, segment):
+                # The log may be another by now.
+                return _LEAST_COST_BYTES
         piece = await self._read(directory, member, segment, extent, place)
         if piece is not None:
             is_sure = self._take(course, member, segment, piece)
@@ -249,7 +260,7 @@ class Scrubber:
     def _choose(self, directory: LogDirectory, course: _Course) -> bool:
         """Begin with a suspect, or go on with the pass, or begin one if it is time. Whether there is anything to do."""
         record, now_ms = course.record, self._clock.wall_ms()
-        course.place, course.segment = None, None
+        course.place = course.segment = course.looked_up = None
         if course.suspects:
             suspect = next(iter(course.suspects))
             del course.suspects[suspect]
@@ -326,6 +337,22 @@ class Scrubber:
             return begin
         # The batch there may begin before the offset.
         return Place(position, segment.base_offset) if position and position < segment.size_bytes else begin
+
+    async def _has_mended_index(self, directory: LogDirectory, member: Log, segment: Segment) -> bool:
+        """Have the segment's index of aborted transactions built again if it cannot be read; whether that was so."""
+        problem = None
+        try:
+            if (problem := lacks_aborted(segment)) is not None:
+                log.error("%s: %s", segment.path(TXN_INDEX_SUFFIX), problem)
+                await rebuild_aborted(directory, member, segment, offload=self._offload, lane=_lane(directory))
+        except CorruptSegment as error:
+            # Tried again when somebody asks, or in the next pass.
+            log.warning("%s: cannot be built again now: %s", segment.path(TXN_INDEX_SUFFIX), error)
+        except OSError as error:
+            # A log that was deleted or moved meanwhile took its files along.
+            if not member.offline and not isinstance(error, FileNotFoundError):
+                directory.fail(error)
+        return problem is not None
 
     async def _read(
         self, directory: LogDirectory, member: Log, segment: Segment, extent: Extent, place: Place

@@ -67,7 +67,7 @@ def truncate(target: "Log", offset: int) -> bool:
     try:
         cut = _plan_cut(place)
         producers = _producers_at(target, place)
-    except CorruptSegment:
+    except (CorruptSegment, CorruptIndex):
         target.ports.owner.suspect(target, place.segment.base_offset)
         raise
     log.info(

@@ -98,3 +98,14 @@ def test_damage_that_nobody_knows_of_stops_a_cut_before_anything_is_changed(tmp_
     assert (log.log_end_offset, len(log.segments), log.segments.active.size_bytes) == (10, 2, 5 * ONE)
     assert owner.suspects == [(log, 5 if ruined == 6 else 7)]
     append(log, batch(b"v" * 20, producer=(7, 0, 10)), leader_epoch=9)
+
+
+def test_producers_of_a_snapshot_where_the_damage_begins_are_taken_as_they_are(tmp_path) -> None:
+    log = make_log(str(tmp_path), LogConfig(index_interval_bytes=1), make_ports())
+    for number in range(10):
+        if number == 7:
+            log.write_snapshot()
+        append(log, batch(b"v" * 20, timestamp=NOW + number, producer=(7, 0, number)))
+    damage(log, 7, 8)
+    assert log.truncate_to(9)
+    assert (log.log_end_offset, log.producers.get(7).last_sequence) == (7, 6)

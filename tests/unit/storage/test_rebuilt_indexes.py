@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas.storage.index import CorruptIndex
+from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from barnabas.storage.txn_index import AbortedTxn
-from tests.unit.storage.cleaning_store import CONFIG, CleaningStore
+from tests.unit.storage.cleaning_store import CONFIG, CleaningStore, last_values
 
 ABORTED = [AbortedTxn(7, 0, 3, 1), AbortedTxn(8, 1, 4, 5)]
 
@@ -106,3 +108,95 @@ async def test_a_replacement_that_is_given_up_leaves_the_aborted_transactions_of
     await store.open()
     assert store.log.segments[1].aborted_transactions() == ABORTED
     assert not [name for name in store.names() if name.endswith((".swap", ".cleaned"))]
+
+
+def scrubber_of(store):
+    scrubber = Scrubber(
+        store.store.directories,
+        disk=store.disk,
+        clock=store.clock,
+        offload=store.store.offload,
+        settings=ScrubSettings(),
+        on_damage=lambda _: None,
+    )
+    scrubber.recall()
+    return scrubber
+
+
+async def scrub(scrubber, store):
+    directory = store.directory
+    while await scrubber.step(directory):
+        pass
+
+
+def ruin_txn_index(store):
+    file = store.disk.open(path(".txnindex"))
+    file.pwrite(b"\xff" * 10, 0)
+    file.close()
+
+
+async def test_a_running_broker_builds_an_index_of_aborted_transactions_again_that_a_reader_could_not_read():
+    store = await aborted_in_the_second_segment()
+    scrubber = scrubber_of(store)
+    await scrub(scrubber, store)
+    ruin_txn_index(store)
+    with pytest.raises(CorruptIndex):
+        store.log.aborted_transactions(start=0, upper=9)
+    await scrubber.step(store.directory)
+    assert store.log.aborted_transactions(start=0, upper=9) == ABORTED
+    assert not store.log.damage
+    store.kill()
+    await store.open()
+    assert store.log.aborted_transactions(start=0, upper=9) == ABORTED
+
+
+async def test_a_pass_of_the_scrubber_finds_an_index_of_aborted_transactions_that_cannot_be_read():
+    store = await aborted_in_the_second_segment()
+    ruin_txn_index(store)
+    await scrub(scrubber_of(store), store)
+    assert store.log.aborted_transactions(start=0, upper=9) == ABORTED
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_an_index_is_not_put_into_a_log_that_has_changed_while_it_was_built(is_cut):
+    store = await aborted_in_the_second_segment()
+    ruin_txn_index(store)
+    ruined = store.disk.read_bytes(path(".txnindex"))
+    scrubber = scrubber_of(store)
+    read = store.store.offload.thread
+
+    async def change_meanwhile(lane, call, *arguments):
+        found = await read(lane, call, *arguments)
+        if call.__name__ == "_find_aborted":
+            if is_cut:
+                await store.store.directories.truncate({store.log.topic_partition: 6})
+            else:
+                store.store.directories.delete_log(store.log.topic_partition)
+        return found
+
+    store.store.offload.thread = change_meanwhile
+    await scrub(scrubber, store)
+    if is_cut:
+        # The next look does it.
+        store.store.offload.thread = read
+        assert store.disk.read_bytes(path(".txnindex")) == ruined
+        store.directory.suspect(store.log, 3)
+        await scrub(scrubber, store)
+        assert store.log.aborted_transactions(start=0, upper=6) == ABORTED
+    else:
+        assert not store.disk.exists(path(".txnindex"))
+        assert not store.store.failures
+
+
+async def test_a_log_whose_aborted_transactions_could_not_be_read_is_cleaned_once_they_can_be():
+    store = await aborted_in_the_second_segment()
+    store.log.config = CONFIG
+    scrubber = scrubber_of(store)
+    await scrub(scrubber, store)
+    ruin_txn_index(store)
+    assert not await store.clean()
+    assert [member for _, member, _ in store.cleaner.uncleanable()] == [store.log]
+    await scrubber.step(store.directory)
+    assert await store.clean()
+    assert not list(store.cleaner.uncleanable())
+    assert last_values(store.records()) == {b"b": b"x", b"c": b"x"}

@@ -39,6 +39,8 @@ PURE: Final = (
     "barnabas/client/assignors/*",
     "barnabas/client/fetched_records.py",
     "barnabas/client/group_protocol.py",
+    "barnabas/client/membership_rules.py",
+    "barnabas/client/partition_state.py",
     "barnabas/coordinator/batches.py",
     "barnabas/coordinator/group_coordinator.py",
     "barnabas/coordinator/group_records.py",

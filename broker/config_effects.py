@@ -16,6 +16,7 @@ from broker.config_keys.key import ConfigError
 from broker.config_keys.replication import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from broker.connection_limits import connection_limits
 from broker.dynamic_config import DynamicConfig
+from broker.services import Services
 from broker.topic_configs import resolve_topic
 from controller.driver import Controller
 from controller.office import Settings
@@ -36,6 +37,13 @@ def controller_settings(config: BrokerConfig) -> Settings:
         leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
         leader_imbalance_check_interval_ms=1000 * config.leader_imbalance_check_interval_seconds,
     )
+
+
+def let_changes_act(services: Services, network: Network, offload: Offload, spawn: Callable[..., Any]) -> None:
+    """Tell each part of a broker what changes."""
+    let_replicas_follow(services.dynamic_config, services.replicas)
+    let_controller_follow(services.dynamic_config, services.controller)
+    let_network_follow(services.dynamic_config, network, offload=offload, spawn=spawn)
 
 
 def let_replicas_follow(dynamic_config: DynamicConfig, replicas: Replicas) -> None:

@@ -27,7 +27,7 @@ from broker.arrival import arrive
 from broker.boot_state import BootState
 from broker.config import BrokerConfig
 from broker.config_changes import ConfigChanges
-from broker.config_effects import controller_settings, let_controller_follow, let_network_follow, let_replicas_follow
+from broker.config_effects import controller_settings, let_changes_act
 from broker.config_keys.key import ConfigError
 from broker.connection import ClientConnection
 from broker.control_service import ControlService
@@ -42,6 +42,7 @@ from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.log_cleaning import clean_logs
 from broker.log_scrubbing import LogScrubbing
+from broker.marker_sending import send_markers
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_controller import controller_families
@@ -202,7 +203,8 @@ class _Start:
         channel = self._isr_channel(broker_id, membership, metadata, control_plane)
         self._replicas = self._make_replicas(broker_id, metadata, log_directories, channel, network)
         services = self._services(cluster_id, zk, metadata, self._replicas, control_plane)
-        self._let_changes_act(services, network)
+        let_changes_act(services, network, ports.offload, ports.supervisor.spawn)
+        send_markers(services, network, ports.supervisor.spawn)
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
@@ -287,12 +289,6 @@ class _Start:
             )
         except ZooKeeperError as error:
             raise StartFailed(str(error)) from error
-
-    def _let_changes_act(self, services: Services, network: Network) -> None:
-        let_replicas_follow(self._dynamic_config, services.replicas)
-        let_controller_follow(self._dynamic_config, services.controller)
-        spawn = self._ports.supervisor.spawn
-        let_network_follow(self._dynamic_config, network, offload=self._ports.offload, spawn=spawn)
 
     async def _read_layers(self, zk: ZooKeeper, broker_id: BrokerId, log_directories: LogDirectories) -> None:
         of_all_brokers, of_this_broker = await read_layers(zk, broker_id)

@@ -1,4 +1,4 @@
-"""Error codes of the Kafka protocol, as of Kafka 2.7, and a later one that only our brokers tell each other.
+"""Error codes of the Kafka protocol, as of Kafka 2.7, and two later ones: one that only our brokers tell each other.
 
 A peer's mistake is answered with one of these values; it is not an exception of ours.
 """
@@ -108,7 +108,8 @@ class ErrorCode(IntEnum):
     INCONSISTENT_VOTER_SET = 94
     INVALID_UPDATE_VERSION = 95
     FEATURE_UPDATE_FAILED = 96
-    # Later than 2.7 (KIP-841): never told to a client.
+    # Later than 2.7: KIP-664, and KIP-841, which is never told to a client.
+    TRANSACTIONAL_ID_NOT_FOUND = 105
     INELIGIBLE_REPLICA = 107
 
     @property

@@ -3,6 +3,8 @@
 from typing import Final
 
 from broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -16,7 +18,10 @@ from broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -27,6 +32,7 @@ from broker.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -34,6 +40,7 @@ from broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     update_features,
     write_txn_markers,
 )
@@ -73,4 +80,11 @@ ALL: Final[tuple[Handler, ...]] = (
     offset_fetch.API,
     offset_delete.API,
     write_txn_markers.API,
+    add_offsets_to_txn.API,
+    add_partitions_to_txn.API,
+    end_txn.API,
+    txn_offset_commit.API,
+    describe_producers.API,
+    describe_transactions.API,
+    list_transactions.API,
 )

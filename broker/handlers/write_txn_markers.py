@@ -4,6 +4,7 @@ Each marker is answered for itself, once it is replicated; only brokers send thi
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.coordinator.batches import marker_batch
@@ -32,13 +33,17 @@ _TRANSACTIONS_SINCE_FORMAT: Final = 2
 
 async def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     """Write all of them, none waiting for another."""
-    broker = context.broker
-    results = await asyncio.gather(*(write_marker(broker, marker) for marker in request.markers))
+    results = await write_markers(context.broker, request.markers)
     for result in results:
         for topic in result.topics:
             for partition in topic.partitions:
-                broker.metrics.count_error(ApiKey.WRITE_TXN_MARKERS, ErrorCode(partition.error_code))
+                context.broker.metrics.count_error(ApiKey.WRITE_TXN_MARKERS, ErrorCode(partition.error_code))
     return WriteTxnMarkersResponse(markers=results)
+
+
+async def write_markers(broker: Services, markers: Iterable[WritableTxnMarker]) -> list[WritableTxnMarkerResult]:
+    """Write the ends of transactions, also those of this broker's own coordinators."""
+    return await asyncio.gather(*(write_marker(broker, marker) for marker in markers))
 
 
 async def write_marker(broker: Services, marker: WritableTxnMarker) -> WritableTxnMarkerResult:

@@ -1,4 +1,4 @@
-"""Every client-facing message of Kafka 2.7, and DescribeCluster of later ones: one module per API, and their table.
+"""Every client-facing message of Kafka 2.7, and some of later ones: one module per API, and their table.
 
 A module declares an API's request, its response and the structs that they nest, named as Kafka's own schemas name
 them, and joins them as `API`. Fields hold what travels: an error code is an int here, and means what `ErrorCode` says.
@@ -36,6 +36,8 @@ from barnabas.protocol.messages import (
     describe_delegation_token,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
+    describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
@@ -51,6 +53,7 @@ from barnabas.protocol.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -130,6 +133,9 @@ APIS: Final[Mapping[ApiKey, Api]] = MappingProxyType(
             alter_partition,
             update_features,
             describe_cluster,
+            describe_producers,
+            describe_transactions,
+            list_transactions,
         )
     }
 )

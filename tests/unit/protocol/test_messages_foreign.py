@@ -182,4 +182,4 @@ def test_most_messages_are_compared_with_another_implementation() -> None:
     with_aiokafka = sum(len(shared(api, AIOKAFKA)) for api in APIS.values()) - len(AIOKAFKA_ERRS)
     assert with_kafka_python >= 320
     assert with_aiokafka >= 199
-    assert len(EVERY_MESSAGE) == 436
+    assert len(EVERY_MESSAGE) == 444

@@ -1,0 +1,48 @@
+"""TxnOffsetCommit, versions 0 to 3: how far a group has come, if the producer's transaction commits.
+
+Answered once it is replicated; until the transaction's marker comes the offsets are pending. Partitions that do not
+exist are answered UNKNOWN_TOPIC_OR_PARTITION and the others stored. Clients of versions before 2 do not know
+COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296), and hear COORDINATOR_NOT_AVAILABLE.
+
+1 throttled after the answer · 2 leader epoch · 3 flexible, with member and generation (KIP-447)
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from barnabas.coordinator.offsets.commits import refuse_commit_in_transaction
+from barnabas.coordinator.offsets.refused_partitions import refused_commits_in_transaction, split
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import ApiKey
+from barnabas.protocol.messages import txn_offset_commit
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from broker.coordinator_access import ask_group, is_known
+from broker.registry import Handler
+from broker.services import RequestContext
+
+_LOADING_SINCE: Final = 2
+
+
+async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    """Ask the group's coordinator, for what there is."""
+    broker = context.broker
+    known, unknown = split(request.topics, is_known(broker))
+    wanted = replace(request, topics=known)
+    response = TxnOffsetCommitResponse()
+    if known:
+        response = await ask_group(
+            context,
+            request.group_id,
+            lambda machine, ticket, _, wall_ms: machine.commit_in_transaction(ticket, wanted, wall_ms=wall_ms),
+            lambda error: refuse_commit_in_transaction(wanted, error),
+        )
+    response.topics += refused_commits_in_transaction(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if context.version < _LOADING_SINCE and partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            broker.metrics.count_error(ApiKey.TXN_OFFSET_COMMIT, ErrorCode(partition.error_code))
+    return response
+
+
+API: Final = Handler(txn_offset_commit.API, handle, oldest=0, newest=3)

@@ -95,9 +95,9 @@ class Connection:
         """
         return await self._exchange(api, request, self.version_of(api, least=least, most=most), timeout_ms)
 
-    async def send_only(self, api: Api, request: object, *, least: int = 0) -> None:
+    async def send_only(self, api: Api, request: object, *, least: int = 0, most: int | None = None) -> None:
         """Send a request that has no response: a produce request with acks 0."""
-        (await self._send(api, request, self.version_of(api, least=least), answered=False)).cancel()
+        (await self._send(api, request, self.version_of(api, least=least, most=most), answered=False)).cancel()
 
     def close(self, reason: str = "the client closed it") -> None:
         if self._lost is None:

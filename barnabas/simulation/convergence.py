@@ -42,7 +42,15 @@ def why_not_converged(world: World) -> str:
             if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
                 told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
                 return f"{at}: broker {replica} is at {told}, the leader at {end}"
-    return _left_of_deleted_topics(world)
+    return world.rot.standing() or _known_damage(world) or _left_of_deleted_topics(world)
+
+
+def _known_damage(world: World) -> str:
+    """What a broker knows to be damaged."""
+    for machine, partition in world.invariants.replicas():
+        for damaged in partition.log.damage if partition.topic_partition in world.invariants.watched else ():
+            return f"{partition.topic_partition} on {machine.host} is damaged: {damaged}"
+    return ""
 
 
 def _left_of_deleted_topics(world: World) -> str:

@@ -12,11 +12,12 @@ played again whatever later seeds draw. A field that comes later has a default t
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from barnabas.simulation.errands import KINDS as ERRANDS
 from barnabas.simulation.errands import ON_SCRATCH
 from barnabas.simulation.faults import KINDS
+from barnabas.simulation.format_errands import KINDS as FORMAT_ERRANDS
 from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.load import LoadSettings
 from barnabas.simulation.moments import Moment, draw_moments
@@ -24,6 +25,10 @@ from barnabas.simulation.wires import WireWeather
 
 _LONG_GAPS: Final = 0.06
 _LULL_S: Final = 45.0
+_ROT: Final = 0.3
+_OLD_CLIENTS: Final = 0.25
+_FORMAT_ERRANDS: Final = 0.3
+_FORMAT_GAP_S: Final = 3.0
 
 
 @dataclass(slots=True)
@@ -65,8 +70,18 @@ class Draws:
     racks: int = 0
     """In so many racks brokers and readers stand; with 0 nobody reads from followers."""
 
+    rot_gap_s: float = 0.0
+    """So long, in the mean, is between two attempts to let bytes of a replica rot; with 0 none does."""
+
+    old_producers: int = 0
+    old_readers: int = 0
+    """Clients beside the others that know only the message formats before 2."""
+
+    format_errands: tuple[str, ...] = ()
     strikes: list[Moment] | None = None
     errands_at: list[Moment] | None = None
+    rots_at: list[Moment] | None = None
+    format_errands_at: list[Moment] | None = None
 
     @property
     def may_lose_one(self) -> bool:
@@ -101,6 +116,11 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         topic_settings["flush.messages"] = "1"
     if of("segments").random() < 0.5:
         topic_settings["segment.bytes"] = str(of("segment bytes").choice([600, 2000, 10_000]))
+    settings, rot_gap_s = _settings(of), _rot_gap_s(of)
+    if rot_gap_s:
+        settings["barnabas.scrub.interval.ms"] = str(of("scrub interval").choice([1000, 4000]))
+        # What is open is not flushed by itself, and only what was flushed rots.
+        topic_settings.setdefault("segment.bytes", "5000")
     lull = of("lull")
     lull_from_s = lull.uniform(10, 50) if lull.random() < 0.35 else 0.0
     return Draws(
@@ -112,7 +132,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         lasts_s=of("length").uniform(105, 130),
         shuffle=of("shuffle").choice([0.0, 0.0, 0.05, 0.3]),
         syncs_each_append=syncs,
-        settings=_settings(of),
+        settings=settings,
         topic_settings=topic_settings,
         weather=_weather(of("weather")),
         load=_load(of("load")),
@@ -134,6 +154,8 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         compacted_settings=_compacted_settings(of, topic_settings),
         racks=of("racks").choice([0, 0, 2, 3]),
         lull_s=(lull_from_s, lull_from_s and lull_from_s + _LULL_S),
+        rot_gap_s=rot_gap_s,
+        **_of_old(of),
     )
 
 
@@ -185,6 +207,21 @@ def _weather(chance: random.Random) -> WireWeather:
     )
 
 
+def _rot_gap_s(of: _Streams) -> float:
+    return of("rot gap").choice([3.0, 10.0]) if of("rot").random() < _ROT else 0.0
+
+
+def _of_old(of: _Streams) -> dict[str, Any]:
+    """Clients of old formats in some seeds, and errands about formats in some."""
+    old: dict[str, Any] = {}
+    if of("old clients").random() < _OLD_CLIENTS:
+        old |= {"old_producers": of("old producers").randint(1, 2), "old_readers": of("old readers").randint(0, 1)}
+    if of("format errands").random() < _FORMAT_ERRANDS:
+        chosen = [kind for kind in FORMAT_ERRANDS if of(f"format errand/{kind}").random() < 0.6]
+        old["format_errands"] = (*chosen, "create topic", "write")
+    return old
+
+
 def _weights(of: _Streams) -> dict[str, float]:
     """A weight for each kind of fault that is on; at least two of them, and one that moves leaders."""
     chances = {kind: of(f"weight/{kind}") for kind in KINDS}
@@ -214,4 +251,14 @@ def schedule(seed: str, draws: Draws) -> None:
         wanted = dict.fromkeys(draws.errands, 1.0)
         draws.errands_at = draw_moments(
             of("errands at"), wanted, mean_gap_s=draws.errand_gap_s, until_s=draws.lasts_s + 5
+        )
+    if draws.rots_at is None:
+        wanted = {"rot": 1.0} if draws.rot_gap_s else {}
+        draws.rots_at = draw_moments(
+            of("rots at"), wanted, mean_gap_s=draws.rot_gap_s or 1.0, until_s=draws.lasts_s if wanted else 0.0
+        )
+    if draws.format_errands_at is None:
+        wanted = dict.fromkeys(draws.format_errands, 1.0)
+        draws.format_errands_at = draw_moments(
+            of("format errands at"), wanted, mean_gap_s=_FORMAT_GAP_S, until_s=draws.lasts_s if wanted else 0.0
         )

@@ -100,6 +100,9 @@ _SET: Final = 0
 class Errands(ClientProcess):
     """A client that runs errands until the load is over."""
 
+    prefix = "s"
+    """Of its scratch topics' names."""
+
     def __init__(self, world: World, name: str, errands: Iterable[Moment], *, least_in_sync: int) -> None:
         super().__init__(world.stage, name)
         self._world = world
@@ -109,6 +112,7 @@ class Errands(ClientProcess):
         self._tool = SettingsTool(world)
         self._admin = Admin(self.cluster)
         self._errands = errands
+        self.kinds = KINDS
         self._scratch: list[str] = []
         self._made = 0
         self.cluster.options.timeout_ms = 8_000
@@ -124,7 +128,7 @@ class Errands(ClientProcess):
             self._world.tell(f"errand: {kind}")
             try:
                 async with asyncio.timeout(15):
-                    await KINDS[kind](self)
+                    await self.kinds[kind](self)
             except (ClientError, ZooKeeperError, TimeoutError) as error:
                 self._world.tell(f"errand {kind}: {type(error).__name__}")
 
@@ -152,7 +156,7 @@ class Errands(ClientProcess):
     # Topics.
 
     async def create_topic(self) -> None:
-        name = f"s{self._made}"
+        name = f"{self.prefix}{self._made}"
         self._made += 1
         settings = self.chance.choice(_SCRATCH_SETTINGS)
         partitions, factor = self.chance.randint(1, 3), self.chance.randint(1, min(3, len(self._world.machines)))

@@ -36,6 +36,11 @@ class Damage:
         self._forget_healed()
         return self._may_lose_one and all(other == number for other in self._tainted)
 
+    def may_rot(self, number: int) -> bool:
+        """Whether bytes of this machine may go bad now: all others have what it has, and go on having it."""
+        self._forget_healed()
+        return self._may_lose_one and all(other == number for other in self._tainted)
+
     def lost(self, number: int) -> None:
         self._tainted[number] = None
 
@@ -48,7 +53,7 @@ class Damage:
         """Every replica of it is in sync and holds all that was ever committed."""
         invariants = self._world.invariants
         invariants.compare_logs()
-        if machine.broker is None:
+        if machine.broker is None or self._world.rot.stands_on(machine):
             return False
         for at in invariants.watched:
             assignment, state = invariants.assignment(at.topic), invariants.state(at)

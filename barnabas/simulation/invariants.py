@@ -5,6 +5,8 @@ watermark less often, each batch once. The committed prefix of a partition is re
 leader's high watermark once must stand in every later leader, at the same place, with the same bytes. Partitions whose
 promise is weaker (`watched` leaves them out) are held to the cheap rules only.
 
+A replica with bit rot in it is not compared while that stands, but to its end; afterwards all of it is, once more.
+
 The looking itself changes nothing: files are read from the disk's image, znodes from the server's tree.
 """
 
@@ -14,6 +16,7 @@ from typing import Final, NamedTuple
 
 from barnabas.protocol.batch import HEADER_BYTES, CorruptBatch, read_header
 from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.bit_rot import BitRot
 from barnabas.simulation.disk_image import Inode
 from barnabas.simulation.machine import Machine
 from replication.partition import Partition
@@ -61,7 +64,9 @@ Violation = Callable[[str], None]
 class Invariants:
     """Looks at the machines of a world and reports what must not be."""
 
-    def __init__(self, machines: list[Machine], zookeeper: MemoryZooKeeper, on_violation: Violation) -> None:
+    def __init__(
+        self, machines: list[Machine], zookeeper: MemoryZooKeeper, rot: BitRot, on_violation: Violation
+    ) -> None:
         self.watched: dict[TopicPartition, None] = {}
         self.compacted: dict[TopicPartition, None] = {}
         """Those of the watched whose replicas hold different parts of what was written, each its own."""
@@ -70,6 +75,7 @@ class Invariants:
         self.committed: dict[TopicPartition, Committed] = {}
         self._machines = machines
         self._zookeeper = zookeeper
+        self._rot = rot
         self._report = on_violation
         self._leaders: dict[tuple[TopicPartition, int], int] = {}
         self._newest_epoch: dict[TopicPartition, int] = {}
@@ -264,11 +270,15 @@ class Invariants:
         """Below the high watermark every replica in sync holds what was committed; so does every true leader."""
         held = list(self.replicas())
         for machine, partition in held:
+            if self._rot.stands_on(machine, partition.topic_partition):
+                self._forget_files(machine, partition.log.directory)
+        for machine, partition in held:
             if partition.topic_partition in self.watched and self.is_true_leader(machine, partition):
                 self._take_committed(machine, partition)
         for machine, partition in held:
             at = partition.topic_partition
-            if at in self.committed and at not in self.compacted and not partition.is_offline:
+            is_sound = not partition.is_offline and not self._rot.stands_on(machine, at)
+            if is_sound and at in self.committed and at not in self.compacted:
                 self._compare(machine, partition)
 
     def is_true_leader(self, machine: Machine, partition: Partition) -> bool:
@@ -291,7 +301,7 @@ class Invariants:
             )
             return
         known.start = max(known.start, log.log_start_offset)
-        if log.high_watermark <= known.end:
+        if log.high_watermark <= known.end or self._rot.stands_on(machine, at):
             return
         if at in self.compacted:
             known.end = log.high_watermark
@@ -333,6 +343,11 @@ class Invariants:
     def forget_what_was_read(self) -> None:
         """Look at all batches again, also those that were compared."""
         self._scanned.clear()
+
+    def _forget_files(self, machine: Machine, directory: str) -> None:
+        """What was read of a replica's files may be read differently."""
+        for key in [key for key in self._scanned if key[0] == machine.host and key[1].startswith(f"{directory}/")]:
+            del self._scanned[key]
 
     def _scan(self, machine: Machine, path: str, inode: Inode) -> _ScannedFile:
         key, data = (machine.host, path), inode.data

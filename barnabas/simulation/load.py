@@ -15,7 +15,8 @@ from barnabas.client.cluster import Cluster, ClusterOptions
 from barnabas.client.connection import Address
 from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.client.network_channel import connector_over
-from barnabas.protocol.batch import NO_SEQUENCE, TruncatedBatch, iterate_headers, verify_crc
+from barnabas.protocol.batch import NO_SEQUENCE, CorruptBatch, TruncatedBatch
+from barnabas.protocol.entries import iterate_entries, iterate_entry_records, verify_entry
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
@@ -24,7 +25,7 @@ from barnabas.protocol.messages import produce as produce_api
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.protocol.records import Record, build_batch, iterate_records
+from barnabas.protocol.records import Record, build_batch
 from barnabas.runtime.network import PeerOptions
 from barnabas.simulation.history import ACKS_ALL, History, Outcome, Produce, outcome_of_produce
 from barnabas.simulation.history_values import Written, value_of
@@ -35,6 +36,8 @@ from barnabas.simulation.wires import Wires
 _PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
 _MAX_DECOMPRESSED_BYTES: Final = 1 << 26
 _TOMBSTONES: Final = 0.15
+_TRANSACTIONS_SINCE: Final = 3
+"""The version of Produce; it is that of batches too."""
 _VALUE: Final = "value"
 """The header in which a tombstone bears the value by which it is known."""
 
@@ -88,6 +91,9 @@ class Stage:
     on_out_of_range: Callable[[TopicPartition, int, int], None] = lambda *_: None
     """A broker told a reader that it has not, or no more, what the reader was told before that it may read next."""
 
+    may_be_damaged: Callable[[TopicPartition], bool] = lambda _: False
+    """Whether a reader may be given what has a wrong checksum."""
+
 
 class ClientProcess:
     """A client's process and its way to the cluster."""
@@ -129,6 +135,12 @@ class ClientProcess:
 class ProducerProcess(ClientProcess):
     """Sends batches, one at a time to each partition; `acks` as in the protocol, idempotent with acks=all."""
 
+    tombstones = _TOMBSTONES
+    """How often a record of a compacted partition is one."""
+
+    versions: tuple[int, int | None] = (_TRANSACTIONS_SINCE, None)
+    """Of Produce, the oldest and the newest that it knows."""
+
     def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition], *, acks: int) -> None:
         super().__init__(stage, name)
         self._partitions = partitions
@@ -165,13 +177,7 @@ class ProducerProcess(ClientProcess):
                 return False
             operations = self._new_operations(topic_partition)
             sequence = self._sequences.get(topic_partition, 0) if self._is_idempotent else NO_SEQUENCE
-            now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
-            batch = build_batch(
-                [_record(each, now_ms) for each in operations],
-                producer_id=identity[0],
-                producer_epoch=identity[1],
-                base_sequence=sequence,
-            )
+            batch = self._encode(operations, identity, sequence)
             if self._is_idempotent:
                 self.stage.waiting[self.name, topic_partition] = self.stage.loop.now_s
             is_delivered = await self._deliver(topic_partition, batch, operations)
@@ -189,6 +195,16 @@ class ProducerProcess(ClientProcess):
             del self._busy[topic_partition]
             self.stage.waiting.pop((self.name, topic_partition), None)
 
+    def _encode(self, operations: list[Produce], identity: tuple[int, int], sequence: int) -> bytes:
+        """The records of these operations, as they are sent."""
+        now_ms = 1_600_000_000_000 + int(self.stage.loop.now_s * 1000)
+        return build_batch(
+            [_record(each, now_ms) for each in operations],
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            base_sequence=sequence,
+        )
+
     def _new_operations(self, topic_partition: TopicPartition) -> list[Produce]:
         stage, settings = self.stage, self.stage.settings
         made: list[Produce] = []
@@ -204,7 +220,7 @@ class ProducerProcess(ClientProcess):
             )
             if topic_partition in stage.history.compacted:
                 operation.key = b"key-%d" % self.chance.randrange(settings.keys)
-                operation.is_tombstone = self.chance.random() < _TOMBSTONES
+                operation.is_tombstone = self.chance.random() < self.tombstones
             made.append(operation)
         return made
 
@@ -242,16 +258,19 @@ class ProducerProcess(ClientProcess):
         cluster, settings = self.cluster, self.stage.settings
         leader = await cluster.leader(topic_partition)
         connection = await cluster.connection(leader.node_id)
+        least, most = self.versions
         request = ProduceRequest(
-            transactional_id=None,
+            transactional_id=None if least >= _TRANSACTIONS_SINCE else "",
             acks=self._acks,
             timeout_ms=settings.request_timeout_ms * 3 // 4,
             topics=[TopicProduceData(topic_partition.topic, [PartitionProduceData(topic_partition.partition, batch)])],
         )
         if self._acks == 0:
-            await connection.send_only(produce_api.API, request, least=3)
+            await connection.send_only(produce_api.API, request, least=least, most=most)
             return None
-        response = await connection.request(produce_api.API, request, timeout_ms=settings.request_timeout_ms, least=3)
+        response = await connection.request(
+            produce_api.API, request, timeout_ms=settings.request_timeout_ms, least=least, most=most
+        )
         ((answer,),) = (topic.partitions for topic in response.responses)
         if error_code(answer.error_code) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return None
@@ -276,6 +295,9 @@ class ProducerProcess(ClientProcess):
 class ReaderProcess(ClientProcess):
     """Reads partitions by assignment, each from its start on; with a rack from the replica that is nearest."""
 
+    newest_fetch: int | None = None
+    """The newest version of Fetch that it knows, if not all."""
+
     def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition], *, rack: str = "") -> None:
         super().__init__(stage, name)
         self._rack = rack
@@ -294,6 +316,10 @@ class ReaderProcess(ClientProcess):
                 self.cluster.forget(topic_partition.topic)
                 await asyncio.sleep(self.chance.uniform(0.3, 1.0))
             await asyncio.sleep(self.chance.uniform(0, self.stage.settings.think_s / 2))
+
+    def position_of(self, at: TopicPartition) -> int:
+        """Where it reads next."""
+        return self._positions[at]
 
     async def read_all(self) -> None:
         """Read every partition from its start to its high watermark: the final reads. Raises ClientError."""
@@ -331,6 +357,7 @@ class ReaderProcess(ClientProcess):
             )
             node = leader.node_id if nearer is None else nearer[0]
             answer = await self._fetch(topic_partition, asked, node, wait_ms=wait_ms, rack="" if final else self._rack)
+            records, next_position = self._decode(answer.record_set, topic_partition, position, final=final)
         except ClientError as error:
             operation.fail(str(error), self.now())
             self._nearer.pop(topic_partition, None)
@@ -340,7 +367,6 @@ class ReaderProcess(ClientProcess):
             raise
         self._epochs[topic_partition] = known.leader_epoch
         self._choose_replica(topic_partition, answer.preferred_read_replica, nearer)
-        records, next_position = _decode(answer.record_set, position)
         # What a follower knows of the high watermark is late.
         epoch = known.leader_epoch if nearer is None else None
         operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=epoch)
@@ -354,12 +380,24 @@ class ReaderProcess(ClientProcess):
             replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(at.topic, [asked])], rack_id=rack
         )
         connection = await self.cluster.connection(node)
-        timeout_ms, least = self.stage.settings.request_timeout_ms, 11 if rack else 9
-        response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=least)
+        timeout_ms, most = self.stage.settings.request_timeout_ms, self.newest_fetch
+        least = 0 if most is not None else 11 if rack else 9
+        response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=least, most=most)
         raise_for(response.error_code, context="fetch")
         ((answer,),) = (topic.partition_responses for topic in response.responses)
         raise_for(answer.error_code, context=str(at))
         return answer
+
+    def _decode(
+        self, record_set: memoryview | None, at: TopicPartition, position: int, *, final: bool
+    ) -> tuple[list[tuple[int, bytes]], int]:
+        """What was read, and where to go on. Raises KafkaError where it is damaged and may be."""
+        try:
+            return _decode(record_set, position)
+        except CorruptBatch as error:
+            if final or not self.stage.may_be_damaged(at):
+                raise
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error), context=str(at)) from None
 
     def _choose_replica(self, at: TopicPartition, preferred: int, nearer: tuple[int, float] | None) -> None:
         """Go where the leader says, for some time; then ask it again."""
@@ -386,9 +424,9 @@ def _decode(record_set: memoryview | None, position: int) -> tuple[list[tuple[in
     if not record_set:
         return found, position
     try:
-        for at, header in iterate_headers(record_set):
-            verify_crc(record_set, at, header)
-            records = iterate_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
+        for at, header in iterate_entries(record_set):
+            verify_entry(record_set, at, header)
+            records = iterate_entry_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
             found += [(each.offset, _value_in(each)) for each in records if each.offset >= position]
             # Compaction may have left less of a batch than it covers, or nothing.
             position = max(position, header.next_offset)

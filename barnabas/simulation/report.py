@@ -30,6 +30,7 @@ def summarise(tallies: Sequence[Tally], *, elapsed_s: float, workers: int) -> di
         "leader_changes": distribution(tally.leader_changes for tally in tallies),
         "converged_after_s": distribution(tally.converged_after_s for tally in tallies if tally.converged),
         "compactions": distribution(tally.compactions for tally in tallies if tally.compactions),
+        "blemishes": distribution(tally.blemishes for tally in tallies if tally.blemishes),
         "steps": distribution(tally.steps for tally in tallies),
         "acted": dict(sorted(acted.items())),
         "violations": {tally.seed: tally.violations for tally in tallies if not tally.passed},

@@ -6,18 +6,21 @@ with the moments of all faults and errands. Reading fills a field that came late
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, Final
 
 from barnabas.simulation.draws import Draws
 from barnabas.simulation.load import LoadSettings
 from barnabas.simulation.moments import Moment
 from barnabas.simulation.wires import WireWeather
 
+_TABLES: Final = ("strikes", "errands_at", "rots_at", "format_errands_at")
+"""Of the draws; an old script may lack the later ones, and then nothing of theirs happened."""
+
 
 def dumps(seed: str, draws: Draws, *, title: str = "") -> str:
     """The text; `title` says what it shows. Lists of moments have one line each."""
     told = dataclasses.asdict(draws)
-    rows = {name: told.pop(name) or [] for name in ("strikes", "errands_at")}
+    rows = {name: told.pop(name) or [] for name in _TABLES}
     head = json.dumps({"title": title, "seed": seed, "draws": told}, indent=1)
     tables = "".join(
         f',\n "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in some) + "\n ]"
@@ -33,11 +36,11 @@ def loads(text: str) -> tuple[str, Draws]:
     draws["weather"] = _made(WireWeather, draws["weather"])
     draws["load"] = _made(LoadSettings, draws["load"])
     draws["drift"] = {int(number): drift for number, drift in draws.get("drift", {}).items()}
-    for name in ("errands", "acks", "lull_s"):
+    for name in ("errands", "acks", "lull_s", "format_errands"):
         if name in draws:
             draws[name] = tuple(draws[name])
-    for name in ("strikes", "errands_at"):
-        draws[name] = [Moment(*row) for row in told[name]]
+    for name in _TABLES:
+        draws[name] = [Moment(*row) for row in told.get(name, ())]
     return told["seed"], Draws(**draws)
 
 

@@ -19,13 +19,16 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation import script
 from barnabas.simulation.comparison import differences
 from barnabas.simulation.convergence import leaderless, why_not_converged
+from barnabas.simulation.decay import Decay
 from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
+from barnabas.simulation.format_errands import FormatErrands
 from barnabas.simulation.history_check import check
 from barnabas.simulation.liveness import Liveness
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
+from barnabas.simulation.old_clients import OldProducer, OldReader
 from barnabas.simulation.settings_tool import SettingsTool
 from barnabas.simulation.world import World, rack_of
 
@@ -57,6 +60,9 @@ class Tally:
     converged: bool = False
     converged_after_s: float = 0.0
     compactions: int = 0
+    blemishes: int = 0
+    """Places of replicas that rotted; all were mended, if it converged."""
+
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     script: str = ""
@@ -150,11 +156,15 @@ class Trial:
         for number in range(draws.readers):
             rack = rack_of(number, draws.racks) if draws.racks else ""
             clients.append(ReaderProcess(stage, world.client_name(), self._partitions, rack=rack))
+        clients += self._old_clients()
         for client in clients:
             client.start(client.run())
         if draws.errands_at:
             errands = Errands(world, world.client_name(), draws.errands_at, least_in_sync=draws.min_in_sync)
             errands.start(errands.run())
+        if draws.format_errands_at:
+            about_formats = FormatErrands(world, world.client_name(), draws.format_errands_at)
+            about_formats.start(about_formats.run())
         damage = Damage(
             world,
             may_lose_all=draws.syncs_each_append,
@@ -168,8 +178,18 @@ class Trial:
             max_at_once=draws.max_at_once,
         )
         until_s = self._loop.now_s + draws.lasts_s
-        await storm.rage(draws.strikes or ())
+        await asyncio.gather(storm.rage(draws.strikes or ()), Decay(world, damage).rage(draws.rots_at or ()))
         await asyncio.sleep(max(0.0, until_s - self._loop.now_s))
+
+    def _old_clients(self) -> list[ProducerProcess | ReaderProcess]:
+        """Those that know only the formats before 2."""
+        world, draws = self.world, self._draws
+        stage = world.stage
+        plain = [at for at in self._partitions if at not in world.invariants.compacted]
+        return [
+            *(OldProducer(stage, world.client_name(), self._partitions) for _ in range(draws.old_producers)),
+            *(OldReader(stage, world.client_name(), plain) for _ in range(draws.old_readers)),
+        ]
 
     async def _heal(self) -> None:
         """End what faults may have left, and stop the load."""
@@ -240,6 +260,7 @@ class Trial:
         tally.acted = dict(sorted(world.acted.items()))
         tally.leader_changes = world.invariants.leader_changes
         tally.compactions = sum(machine.disk.swaps for machine in world.machines.values())
+        tally.blemishes = world.rot.struck
         tally.violations = world.violations
         tally.notes = world.notes
         return tally

@@ -18,6 +18,7 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.connection import Address
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.bit_rot import BitRot
 from barnabas.simulation.history import History
 from barnabas.simulation.invariants import Invariants
 from barnabas.simulation.load import ClientProcess, LoadSettings, Stage
@@ -69,7 +70,8 @@ class World:
             number: Machine(surroundings, number, self._broker_settings(number, settings or {}, racks))
             for number in range(1, brokers + 1)
         }
-        self.invariants = Invariants(list(self.machines.values()), self.zookeeper, self.violate)
+        self.rot = BitRot(loop)
+        self.invariants = Invariants(list(self.machines.values()), self.zookeeper, self.rot, self.violate)
         for machine in self.machines.values():
             machine.disk.on_cut = partial(self._on_cut, machine)
         self.history = History()
@@ -83,6 +85,7 @@ class World:
             LoadSettings(),
             on_violation=self.violate,
             on_out_of_range=self._on_out_of_range,
+            may_be_damaged=self.rot.may_be_read,
         )
         self._clients = 0
         loop.on_failure = self._on_life_failed

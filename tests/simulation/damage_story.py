@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from barnabas.protocol.batch import CorruptBatch, verify_crc
 from barnabas.protocol.entries import iterate_entries
+from barnabas.simulation.bit_rot import Blemish
 from barnabas.simulation.convergence import why_not_converged
 from barnabas.simulation.disk_image import Inode
 from barnabas.simulation.plan import Scene, run_plan
@@ -73,7 +74,6 @@ class DamageStory:
         self.bad_checksums = 0
 
     async def __call__(self, scene: Scene) -> None:
-        self._watched, scene.world.invariants.watched = scene.world.invariants.watched, {}
         assert await scene.produce(25)
         await self._until_whole(scene)
         for number in range(self.count):
@@ -82,7 +82,6 @@ class DamageStory:
                 await self._play(scene, injection)
             except AssertionError as error:
                 raise AssertionError(f"injection {number} ({injection}): {error}") from error
-        scene.world.invariants.watched = self._watched
 
     async def _play(self, scene: Scene, injection: Injection) -> None:
         leader = scene.leader()
@@ -128,6 +127,11 @@ class DamageStory:
         before = bytes(inode.data)
         _damage(inode, at, injection)
         if inode.data != before:
+            begin = min(at, len(inode.data)) if len(inode.data) == len(before) else len(inode.data)
+            size_bytes = min(injection.size_bytes, len(before) - begin) if injection.kind != "bit rot" else 1
+            bad = bytes(inode.data[begin : begin + size_bytes])
+            machine = scene.world.machines[victim]
+            scene.world.rot.note(Blemish(machine, scene.partition, inode, begin, size_bytes, bad))
             role = "leader" if injection.on_leader else "follower"
             self.acted[f"{injection.kind}, {injection.state}, {role}"] += 1
 
@@ -149,12 +153,12 @@ class DamageStory:
 
     async def _until_whole(self, scene: Scene) -> None:
         def is_whole() -> bool:
-            invariants = scene.world.invariants
-            invariants.watched = self._watched
-            why = why_not_converged(scene.world)
-            invariants.watched = {}
-            replicas = [part for _, part in invariants.replicas()]
-            if why or len(replicas) != len(scene.world.machines) or any(part.log.damage for part in replicas):
+            replicas = [part for _, part in scene.world.invariants.replicas()]
+            if (
+                why_not_converged(scene.world)
+                or len(replicas) != len(scene.world.machines)
+                or any(part.log.damage for part in replicas)
+            ):
                 return False
             return all(self._why_not_equal(part) is None for part in replicas)
 

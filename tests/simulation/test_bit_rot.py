@@ -1,0 +1,132 @@
+"""Replicas that rot in whole simulated clusters: what is hit, that it is mended, and that it is seen where not."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from barnabas.protocol.batch import CorruptBatch
+from barnabas.protocol.entries import iterate_entries, verify_entry
+from barnabas.protocol.records import Record, build_batch
+from barnabas.simulation.bit_rot import Entry, draw_damage
+from barnabas.simulation.disk_image import Inode
+from barnabas.simulation.plan import Scene, run_plan
+from barnabas.simulation.report import line
+from barnabas.simulation.trial import Tally
+from tests.simulation import compacted_damage_story
+
+SCRUBBED = {"barnabas.scrub.interval.ms": "500", "log.flush.offset.checkpoint.interval.ms": "1000"}
+ROLLED = {"segment.bytes": "600"}
+
+
+def played(story: Callable[[Scene], Awaitable[None]], settings: Mapping[str, str]) -> Tally:
+    return run_plan(story, settings=settings, topic_settings=ROLLED)
+
+
+async def rot(scene: Scene, number: int, chance: random.Random) -> None:
+    """Until something of a broker's replica has rotted; what is closed is flushed in a moment."""
+    machine = scene.world.machines[number]
+    below = scene.end(number)
+    await scene.until(lambda: scene.world.rot.strike(machine, scene.partition, chance, below=below))
+
+
+def sound_entries(data: bytearray) -> int:
+    """How many whole entries stand before the first that is not."""
+    sound = 0
+    try:
+        for at, header in iterate_entries(data):
+            verify_entry(data, at, header)
+            sound += 1
+    except CorruptBatch:
+        pass
+    return sound
+
+
+def test_what_rots_no_checksum_forgives() -> None:
+    chance = random.Random(7)
+    for _ in range(500):
+        batches = [
+            build_batch([Record(0, 5, b"key", chance.randbytes(chance.randrange(90)), ())] * chance.randint(1, 3))
+            for _ in range(5)
+        ]
+        inode, entries = Inode(), list[Entry]()
+        for each in batches:
+            entries.append(Entry(inode, len(inode.data), len(each)))
+            inode.data += each
+        first = chance.randrange(5)
+        position, bad = draw_damage(chance, entries[first : first + 4])
+        before = bytes(inode.data)
+        inode.data[position : position + len(bad)] = bad
+        assert len(inode.data) == len(before)
+        if inode.data == before:
+            continue
+        # Whoever reads from the start gets good batches as they were written, and then one that is none.
+        assert sound_entries(inode.data) == first
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_what_rots_is_mended_and_readers_may_meet_it(role: str) -> None:
+    mended = 0
+
+    async def story(scene: Scene) -> None:
+        nonlocal mended
+        chance = random.Random(role)
+        assert await scene.produce(20)
+        for _ in range(4):
+            leader = scene.leader()
+            assert leader is not None
+            victim = leader if role == "leader" else chance.choice(scene.followers())
+            await rot(scene, victim, chance)
+            await scene.until(lambda: not scene.world.rot.standing())
+            assert await scene.produce(4)
+            await scene.settle()
+            mended += 1
+
+    tally = played(story, SCRUBBED)
+    assert tally.passed, line(tally)
+    assert (mended, tally.blemishes) == (4, 4)
+
+
+def test_what_nobody_mends_is_found() -> None:
+    async def story(scene: Scene) -> None:
+        assert await scene.produce(20)
+        await rot(scene, scene.followers()[0], random.Random(1))
+
+    tally = played(story, {**SCRUBBED, "barnabas.scrub.bytes.per.second": "0"})
+    assert not tally.converged
+    assert "is damaged at byte" in tally.violations[0]
+
+
+def test_a_compacted_log_that_does_not_know_where_an_epoch_began_is_mended() -> None:
+    """Copied from a leader that had cleaned away the first records of the epoch, which another leader still has."""
+
+    async def story(scene: Scene) -> None:
+        world, at = scene.world, scene.partition
+        world.history.compacted[at] = world.invariants.compacted[at] = None
+        assert await scene.produce(3)
+        first = scene.leader()
+        assert first is not None
+        await world.stop(first)
+        await scene.until(lambda: scene.leader() not in (first, None))
+        world.start(first)
+        assert await scene.produce(5)
+        await scene.settle()
+        partition = next(part for machine, part in world.invariants.replicas() if machine.broker_id == first)
+        damaged, known = partition.log, partition.log.leader_epochs.entries
+        assert len(known) == 2
+        damaged.leader_epochs.clear()
+        damaged.leader_epochs.assign(known[0].epoch, start_offset=known[0].start_offset)
+        damaged.leader_epochs.assign(known[1].epoch, start_offset=damaged.log_end_offset - 1)
+        await scene.until(lambda: partition.log is not damaged)
+        assert partition.log.leader_epochs.entries == known
+
+    tally = run_plan(story, settings=SCRUBBED, topic_settings={"cleanup.policy": "compact"})
+    assert tally.passed, line(tally)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_a_compacted_topic_is_mended_and_keeps_the_last_record_of_each_key(number: int, seed: str) -> None:
+    tally, story = compacted_damage_story.run(25, f"{seed}.{number}")
+    assert tally.passed, line(tally)
+    assert tally.compactions
+    assert sum(story.acted.values()) >= 10

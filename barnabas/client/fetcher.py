@@ -9,8 +9,9 @@ Control records are left out, with READ_COMMITTED those of aborted transactions 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
@@ -218,10 +219,10 @@ class Fetcher:
         if strangers or now_s - self._refreshed_at_s >= max_age_s:
             topics = topics_of(state.topic_partition for state in (strangers or self.states.values()))
             if topics:
-                self._begin("metadata", self._refresh(topics, strangers))
+                self._begin("metadata", partial(self._refresh, topics, strangers))
         lost = [state for state in due if self._positioning.is_wanted(state)]
         if lost:
-            self._begin("positions", self._settle(lost))
+            self._begin("positions", partial(self._settle, lost))
         self._fetch_all([state for state in due if state not in lost and state not in strangers])
         wake_s = [state.not_before_s for state in self.states.values() if state.not_before_s > now_s]
         return max(min([*wake_s, self._refreshed_at_s + max_age_s, now_s + max_age_s]) - now_s, 0.001)
@@ -241,17 +242,17 @@ class Fetcher:
             if leader not in self._under_way:
                 max_wait_ms = self._options.max_wait_ms
                 wait_ms = min(_IMPATIENT_WAIT_MS, max_wait_ms) if leader in full else max_wait_ms
-                self._begin(leader, self._fetch(leader, sorted(led, key=lambda each: each.served), wait_ms))
+                longest_waiting_first = sorted(led, key=lambda each: each.served)
+                self._begin(leader, partial(self._fetch, leader, longest_waiting_first, wait_ms))
 
-    def _begin(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
         """Do one thing of a kind at a time; a non-retriable failure ends the consumer."""
         if key in self._under_way:
-            work.close()
             return
 
         async def run() -> None:
             try:
-                await work
+                await work()
             except ClientError as error:
                 self.fail(error)
             finally:

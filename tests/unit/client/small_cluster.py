@@ -39,14 +39,21 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.records import Record, iterate_records
+from tests.unit.client.small_groups import GROUP_APIS, SmallGroups
 
 SERVED = {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.INIT_PRODUCER_ID,
     ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DELETE_RECORDS, ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DELETE_RECORDS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    *GROUP_APIS,
 }  # fmt: skip
 
 
@@ -62,6 +69,7 @@ class Log:
     batches: list[bytearray] = field(default_factory=list)
     end_offset: int = 0
     start_offset: int = 0
+    leader_epoch: int = 0
     sequences: dict[int, int] = field(default_factory=dict)
 
     def records(self) -> list[Record]:
@@ -83,7 +91,7 @@ class Log:
             assert header.base_sequence == expected, "a gap in the sequence"
             self.sequences[header.producer_id] = header.last_sequence + 1
         base, copy = self.end_offset, bytearray(batch)
-        header.base_offset, header.leader_epoch = base, 0
+        header.base_offset, header.leader_epoch = base, self.leader_epoch
         place(copy, 0, header)
         self.batches.append(copy)
         self.end_offset += header.record_count
@@ -116,6 +124,7 @@ class SmallCluster:
         self.on_request: Callable[[Asked], Any] = lambda asked: None
         self.newest = newest or {}
         self.max_message_bytes = 1 << 30
+        self.groups = SmallGroups()
         self._servers: list[asyncio.Server] = []
         self._serving: set[asyncio.Task[None]] = set()
         self._next_producer_id = 1000
@@ -170,6 +179,8 @@ class SmallCluster:
             response = self.on_request(asked)
             if asyncio.iscoroutine(response):
                 response = await response
+            if response is None and api.key in GROUP_APIS:
+                response = await self.groups.answer(asked, lambda node_id: ("127.0.0.1", self.ports[node_id]))
             if response is None:
                 response = getattr(self, f"_{api.key.name.lower()}")(asked)
             if asyncio.iscoroutine(response):
@@ -203,7 +214,7 @@ class SmallCluster:
         parts = [
             MetadataResponsePartition(
                 ErrorCode.NONE if log.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                each.partition, log.leader, 0, [max(log.leader, 1)], [max(log.leader, 1)],
+                each.partition, log.leader, log.leader_epoch, [max(log.leader, 1)], [max(log.leader, 1)],
             )
             for each, log in self.logs.items() if each.topic == name
         ]  # fmt: skip
@@ -273,6 +284,21 @@ class SmallCluster:
                 answers.append(answer)
             topics.append(ListOffsetTopicResponse(topic.name, answers))
         return ListOffsetResponse(topics=topics)
+
+    def _offset_for_leader_epoch(self, asked: Asked) -> OffsetForLeaderEpochResponse:
+        topics = []
+        for topic in asked.request.topics:
+            results = []
+            for part in topic.partitions:
+                log = self.logs[TopicPartition(topic.name, part.partition_index)]
+                headers = [read_entry(batch) for batch in log.batches]
+                known = [each.leader_epoch for each in headers if each.leader_epoch <= part.leader_epoch]
+                later = [each.base_offset for each in headers if each.leader_epoch > part.leader_epoch]
+                end = min(later, default=log.end_offset) if known else -1
+                epoch = max(known, default=-1)
+                results.append(OffsetForLeaderPartitionResult(0, part.partition_index, epoch, end))
+            topics.append(OffsetForLeaderTopicResult(topic.name, results))
+        return OffsetForLeaderEpochResponse(topics=topics)
 
     def _create_topics(self, asked: Asked) -> CreateTopicsResponse:
         results = []

@@ -3,8 +3,8 @@
 A batch is a header and record bytes, compressed or not. Base offset and leader epoch stand before the checksum, so a
 broker sets them without touching the rest; whatever follows the checksum is covered by it. A `BatchHeader` that exists
 was read here has magic 2 and a length that can hold a header. It says nothing of the bytes that follow:
-`iterate_headers` checks that a batch is whole and its counts possible, `verify_crc` its content, `records.walk_records`
-its records. Entries of message formats 0 and 1 have a header of the same shape (message_set.py).
+`entries.iterate_entries` checks that a batch is whole and its counts possible, `verify_crc` its content,
+`records.walk_records` its records. Entries of message formats 0 and 1 have a header of the same shape (message_set.py).
 
 A batch may hold fewer records than its offsets span, even none: compaction leaves such batches.
 
@@ -13,7 +13,6 @@ Left out: the records (records.py), the codecs (compression.py) and message form
 """
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -178,26 +177,6 @@ def _too_short(buf: Buffer, pos: int) -> CorruptBatch:
         if magic != CURRENT_MAGIC:
             return UnsupportedMagic(magic if magic < 128 else magic - 256)
     return TruncatedBatch(f"{len(buf) - pos} bytes cannot hold a batch header")
-
-
-def iterate_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Every batch of `buf` as (position, header), each whole and with possible counts; checksums are not looked at.
-
-    Raises a CorruptBatch at the first batch that is not; those before it have been given by then.
-    """
-    pos, size = 0, len(buf)
-    while pos < size:
-        header = read_header(buf, pos)
-        end = pos + LOG_OVERHEAD_BYTES + header.length
-        if end > size:
-            raise TruncatedBatch(f"the batch at byte {pos} ends at {end}, after the {size} bytes there are")
-        # A count of 0 and gaps in the offsets are what compaction leaves; more records than offsets is nonsense.
-        if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
-            raise InvalidRecordCount(
-                f"{header.record_count} records cannot have offset deltas up to {header.last_offset_delta}"
-            )
-        yield pos, header
-        pos = end
 
 
 def verify_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:

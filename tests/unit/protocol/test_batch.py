@@ -16,13 +16,13 @@ from barnabas.protocol.batch import (
     UnsupportedCodec,
     UnsupportedMagic,
     frame,
-    iterate_headers,
     patch_create_time,
     patch_log_append_time,
     place,
     read_header,
     verify_crc,
 )
+from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.records import Record, build_batch, iterate_records
 
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -86,7 +86,7 @@ def test_a_framed_header_is_read_back(given_header: BatchHeader, payload: bytes,
 
 
 def test_a_known_batch_reads_as_written() -> None:
-    ((pos, known),) = iterate_headers(KNOWN)
+    ((pos, known),) = iterate_entries(KNOWN)
     verify_crc(KNOWN, pos, known)
     assert list(iterate_records(KNOWN, pos, known, 0)) == [Record(0, 1000, b"k", b"v", (("a", b"b"),))]
     assert build_batch([Record(0, 1000, b"k", b"v", (("a", b"b"),))]) == KNOWN
@@ -115,11 +115,11 @@ def test_a_flipped_bit_is_a_checksum_mismatch(bit: int) -> None:
 def test_every_proper_prefix_is_truncated() -> None:
     for size in range(1, len(KNOWN)):
         with pytest.raises(TruncatedBatch):
-            list(iterate_headers(KNOWN[:size]))
+            list(iterate_entries(KNOWN[:size]))
 
 
 def test_whole_batches_are_given_before_a_torn_one_is_refused() -> None:
-    headers = iterate_headers(KNOWN + KNOWN + KNOWN[:-1])
+    headers = iterate_entries(KNOWN + KNOWN + KNOWN[:-1])
     assert [next(headers)[0], next(headers)[0]] == [0, len(KNOWN)]
     with pytest.raises(TruncatedBatch):
         next(headers)
@@ -151,12 +151,12 @@ def test_a_length_that_cannot_hold_a_header_is_refused(length: int) -> None:
 def test_impossible_counts_are_refused(count: int, last_delta: int) -> None:
     batch = frame(header(record_count=count, last_offset_delta=last_delta), b"")
     with pytest.raises(InvalidRecordCount):
-        list(iterate_headers(batch))
+        list(iterate_entries(batch))
 
 
 def test_an_empty_batch_as_compaction_leaves_it_is_legal_to_read() -> None:
     batch = frame(header(record_count=0, last_offset_delta=4, producer_id=9, base_sequence=3), b"")
-    ((_, empty),) = iterate_headers(batch)
+    ((_, empty),) = iterate_entries(batch)
     verify_crc(batch, 0, empty)
     assert (empty.last_offset, empty.next_offset, empty.last_sequence) == (11, 12, 7)
     assert list(iterate_records(batch, 0, empty, 0)) == []

@@ -84,7 +84,6 @@ def _find_aborted(task: ScanTask, before: Sequence[tuple[str, int]]) -> list[Abo
     """`before` are the log files, with their sizes, from where the task's producers are known."""
     for path, size_bytes in before:
         replay_producers(task.disk, path, task.producers, position=0, end=size_bytes, upto=task.base_offset)
-    task.producers.end_offset = task.base_offset
     scan = task.run()
     if scan.problem is not None:
         raise CorruptSegment(f"{task.path}: {scan.problem}")

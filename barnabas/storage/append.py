@@ -73,8 +73,6 @@ from barnabas.storage.txn_index import AbortedTxn
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
-WALKED_BATCH_BYTES: Final = 16 * 1024
-WALKED_INFLATED_BYTES: Final = 128 * 1024
 __all__ = [
     "UNKNOWN_OFFSET",
     "AppendInfo",
@@ -86,6 +84,9 @@ __all__ = [
     "UnexpectedOffset",
     "conversion_steps",
 ]
+
+WALKED_BATCH_BYTES: Final = 16 * 1024
+WALKED_INFLATED_BYTES: Final = 128 * 1024
 
 _CRC_COVERS_FROM: Final = 21
 _NOT_A_CLIENTS: Final = CONTROL_BIT | LOG_APPEND_TIME_BIT

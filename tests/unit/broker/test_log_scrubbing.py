@@ -1,6 +1,6 @@
 """Whole brokers whose files are damaged under them: what is damaged is not served, and is mended from the leader."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -8,11 +8,12 @@ import pytest
 from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew
 from barnabas.storage.replacement import replace_segments
-from broker.handlers import fetch
+from broker.handlers import fetch, list_offsets
 from broker.serve import Broker
 from tests.unit.broker.test_replicated_brokers import Cluster, answer_of, context
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
@@ -94,6 +95,40 @@ async def test_damage_that_a_debugging_consumer_is_sent_is_found_at_once(cluster
     request = FetchRequest(replica_id=-2, max_wait_ms=0, max_bytes=1 << 20, topics=[wanted])
     answer = await answer_of(fetch.handle(request, context(follower, 11)))
     answer.responses[0].partition_responses[0].record_set.release()
+    await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in metrics.exposition().decode())
+    assert segment_path(cluster, follower).read_bytes() == good
+
+
+async def by_offset(cluster: Cluster, broker: Broker, record: int) -> int:
+    """What a client hears that fetches the record from that broker."""
+    answer, data = await cluster.fetch(broker, record, rack=str(broker.services.config.broker_rack))
+    assert data == b""
+    return int(answer.error_code)
+
+
+async def by_time(_: Cluster, broker: Broker, __: int) -> int:
+    """What a debugging consumer hears that asks for the first record since 1970."""
+    wanted = ListOffsetTopic("t", [ListOffsetPartition(0, timestamp=1)])
+    answer = await answer_of(list_offsets.handle(ListOffsetRequest(-2, topics=[wanted]), context(broker, 5)))
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize(("ask", "record"), [(by_offset, 3), (by_time, 0)])
+async def test_who_meets_a_header_that_is_none_is_told_so_and_it_is_mended_at_once(
+    cluster: Cluster, ask: Callable[[Cluster, Broker, int], Awaitable[int]], record: int
+) -> None:
+    follower = cluster.followers[0]
+    metrics, segment = follower.services.metrics, cluster.partition(follower).log.segments.first
+    good = segment_path(cluster, follower).read_bytes()
+    await until(lambda: "barnabas_scrub_passes_total 1.0" in metrics.exposition().decode())
+    position = segment.position_of(record)
+    assert position is not None
+    with segment_path(cluster, follower).open("r+b") as file:
+        file.seek(position + 16)
+        file.write(b"\xff")
+    # As after a while: where batches were found last is not remembered for ever.
+    segment._positions.clear()
+    assert await ask(cluster, follower, record) == ErrorCode.CORRUPT_MESSAGE
     await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in metrics.exposition().decode())
     assert segment_path(cluster, follower).read_bytes() == good
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from barnabas.coordinator.offsets.commits import refuse_commit
-from barnabas.coordinator.offsets.refused_partitions import refused_commits, split
+from barnabas.coordinator.offsets.refused_partitions import add_refused_commits, split
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import offset_commit
@@ -39,7 +39,7 @@ async def handle(request: OffsetCommitRequest, context: RequestContext) -> Offse
             lambda machine, ticket, now_ms, wall_ms: machine.commit(ticket, wanted, now_ms=now_ms, wall_ms=wall_ms),
             lambda error: refuse_commit(wanted, error),
         )
-    response.topics += refused_commits(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    add_refused_commits(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for topic in response.topics:
         for partition in topic.partitions:
             broker.metrics.count_error(ApiKey.OFFSET_COMMIT, ErrorCode(partition.error_code))

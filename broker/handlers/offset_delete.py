@@ -9,7 +9,7 @@ from typing import Final
 
 from barnabas.coordinator.group_requests import is_group_id
 from barnabas.coordinator.offsets.deletion import refuse_delete
-from barnabas.coordinator.offsets.refused_partitions import refused_deletions, split
+from barnabas.coordinator.offsets.refused_partitions import add_refused_deletions, split
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import offset_delete
@@ -33,7 +33,7 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
             refuse_delete,
         )
     if response.error_code == ErrorCode.NONE:
-        response.topics += refused_deletions(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        add_refused_deletions(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     context.broker.metrics.count_error(ApiKey.OFFSET_DELETE, ErrorCode(response.error_code))
     return response
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from barnabas.coordinator.offsets.commits import refuse_commit_in_transaction
-from barnabas.coordinator.offsets.refused_partitions import refused_commits_in_transaction, split
+from barnabas.coordinator.offsets.refused_partitions import add_refused_commits_in_transaction, split
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import txn_offset_commit
@@ -36,7 +36,7 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
             lambda machine, ticket, _, wall_ms: machine.commit_in_transaction(ticket, wanted, wall_ms=wall_ms),
             lambda error: refuse_commit_in_transaction(wanted, error),
         )
-    response.topics += refused_commits_in_transaction(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    add_refused_commits_in_transaction(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for topic in response.topics:
         for partition in topic.partitions:
             if context.version < _LOADING_SINCE and partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -23,7 +23,7 @@ _FIRST_WITH_ONE_ERROR: Final = 2
 
 def fetch_offsets(request: OffsetFetchRequest, offsets: CommittedOffsets | None) -> OffsetFetchResponse:
     """What the request asks for; of a group without offsets, None, nothing is committed."""
-    known = offsets or CommittedOffsets(request.group_id)
+    known = CommittedOffsets(request.group_id) if offsets is None else offsets
     unstable = known.pending_partitions() if request.require_stable else set()
 
     def found(topic: str, partition: int) -> OffsetFetchResponsePartition:

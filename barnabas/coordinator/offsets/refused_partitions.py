@@ -27,7 +27,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
 )
 
 Asked = TypeVar("Asked", OffsetCommitRequestTopic, TxnOffsetCommitRequestTopic, OffsetDeleteRequestTopic)
-_Answered = TypeVar("_Answered")
+_Answered = TypeVar("_Answered", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
 
 def split(topics: Iterable[Asked], is_known: Callable[[str, int], bool]) -> tuple[list[Asked], list[TopicPartition]]:
@@ -46,33 +46,37 @@ def split(topics: Iterable[Asked], is_known: Callable[[str, int], bool]) -> tupl
     return known, list(refused)
 
 
-def refused_commits(refused: Iterable[TopicPartition], error: ErrorCode) -> list[OffsetCommitResponseTopic]:
-    """What OffsetCommit answers of them, for the end of its response's topics."""
-    return _answers(refused, error, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
+def add_refused_commits(
+    topics: list[OffsetCommitResponseTopic], refused: Iterable[TopicPartition], error: ErrorCode
+) -> None:
+    """Give OffsetCommit's answer an error for each of them, under the topics that it has where it has them."""
+    _add(topics, refused, error, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
 
 
-def refused_commits_in_transaction(
-    refused: Iterable[TopicPartition], error: ErrorCode
-) -> list[TxnOffsetCommitResponseTopic]:
-    """What TxnOffsetCommit answers of them."""
-    return _answers(refused, error, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+def add_refused_commits_in_transaction(
+    topics: list[TxnOffsetCommitResponseTopic], refused: Iterable[TopicPartition], error: ErrorCode
+) -> None:
+    """The same for TxnOffsetCommit."""
+    _add(topics, refused, error, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
 
 
-def refused_deletions(refused: Iterable[TopicPartition], error: ErrorCode) -> list[OffsetDeleteResponseTopic]:
-    """What OffsetDelete answers of them."""
-    return _answers(refused, error, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
+def add_refused_deletions(
+    topics: list[OffsetDeleteResponseTopic], refused: Iterable[TopicPartition], error: ErrorCode
+) -> None:
+    """The same for OffsetDelete."""
+    _add(topics, refused, error, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
 
 
-def _answers(
+def _add(
+    topics: list[_Answered],
     refused: Iterable[TopicPartition],
     error: ErrorCode,
     make_topic: Callable[[str, list[Any]], _Answered],
     make_partition: Callable[[int, int], Any],
-) -> list[_Answered]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in refused:
-        by_topic.setdefault(topic, []).append(partition)
-    return [
-        make_topic(topic, [make_partition(each, error.value) for each in partitions])
-        for topic, partitions in by_topic.items()
-    ]
+) -> None:
+    known = {topic.name: topic for topic in topics}
+    for name, partition in refused:
+        if name not in known:
+            known[name] = make_topic(name, [])
+            topics.append(known[name])
+        known[name].partitions.append(make_partition(partition, error.value))

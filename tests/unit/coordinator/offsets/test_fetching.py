@@ -82,6 +82,13 @@ def test_who_requires_stable_offsets_waits_for_open_transactions(offsets: Commit
     assert asked(fetch_offsets(request, offsets))[("c", 0)] == (9, -1, "", ErrorCode.NONE)
 
 
+def test_a_group_that_has_only_an_open_transaction_is_unstable_too() -> None:
+    offsets = CommittedOffsets("g")
+    offsets.replay_pending("a", 0, OffsetAndMetadata(8, -1, "", 1), 1)
+    request = OffsetFetchRequest("g", of(a=[0, 1]), require_stable=True)
+    assert asked(fetch_offsets(request, offsets)) == {("a", 0): UNSTABLE, ("a", 1): NOTHING}
+
+
 def test_others_read_what_was_committed_before(offsets: CommittedOffsets) -> None:
     request = OffsetFetchRequest("g", of(b=[1]))
     assert asked(fetch_offsets(request, offsets)) == {("b", 1): (7, -1, "", ErrorCode.NONE)}

@@ -14,7 +14,9 @@ from barnabas.admin.offsets import OffsetSyntax, parse_time
 from barnabas.admin.options import Reach, cluster_options, complete_topics, find_topic, parse_pairs
 from barnabas.admin.output import dump_json
 from barnabas.admin.record_text import LineShape, Outgoing, RecordSyntax, parse_json_line, unescape
-from barnabas.client.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Delivery, Producer, ProducerOptions
+from barnabas.client.outgoing import Delivery
+from barnabas.client.producer import Producer
+from barnabas.client.producer_options import ACKS_ALL, ACKS_LEADER, ACKS_NONE, ProducerOptions
 from barnabas.protocol.batch import Codec
 from barnabas.runtime.clock import SystemClock
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _LONGEST_LINE_BYTES: Final = 128 * 1024 * 1024
+_BUFFERED_BYTES: Final = 8 * 1024 * 1024  # what a slow cluster has the command's --timeout for
 _ACKS: Final = {"all": ACKS_ALL, "1": ACKS_LEADER, "0": ACKS_NONE}
 _LEVELS: Final = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 12), Codec.ZSTD: (1, 22)}
 
@@ -47,7 +50,9 @@ class Tally:
         self._partitions: dict[int, list[int]] = {}
 
     def add(self, delivery: Delivery) -> None:
-        count = len(delivery.records)
+        if delivery.error is not None:
+            return
+        count = delivery.count
         self.records += count
         first, last = delivery.base_offset, delivery.base_offset + count - 1
         known = self._partitions.setdefault(delivery.topic_partition.partition, [0, first, last])
@@ -153,7 +158,13 @@ def produce(
     if source.delimiter == b"":
         raise click.UsageError("--delimiter is empty")
     options = ProducerOptions(
-        acks=_ACKS[acks], codec=Codec[codec.upper()], level=_level(codec, level), auto_create_topics=auto_create
+        acks=_ACKS[acks],
+        codec=Codec[codec.upper()],
+        level=_level(codec, level),
+        max_buffered_bytes=_BUFFERED_BYTES,
+        delivery_timeout_ms=reach.timeout_ms,
+        auto_create_topics=auto_create,
+        halt_on_error=True,
     )
     tally = Tally()
     try:
@@ -202,7 +213,7 @@ def _level(codec: str, level: int | None) -> int | None:
 
 async def _produce(cluster: "Cluster", topic: str, source: Source, options: ProducerOptions, tally: Tally) -> None:
     found = await find_topic(cluster, topic, auto_create=options.auto_create_topics)
-    async with Producer(cluster, SystemClock(), options=options, on_delivery=tally.add) as producer:
+    async with Producer(cluster, options=options, on_delivery=tally.add) as producer:
         for file in source.files:
             place = 0
             async for raw in _records_of(file, source.delimiter):

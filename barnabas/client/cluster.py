@@ -244,6 +244,22 @@ class Cluster:
         return await asyncio.shield(task)
 
 
+def open_cluster(bootstrap: str, *, options: ClusterOptions | None = None) -> Cluster:
+    """A cluster by the addresses of some of its brokers: `host:port`, several with commas between, `[::1]:9092` too.
+
+    Nothing is connected yet. Raises ValueError for what is no address.
+    """
+    addresses = [_parse_address(each.strip()) for each in bootstrap.split(",")]
+    return Cluster(addresses, random=random.Random(), options=options)
+
+
+def _parse_address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        raise ValueError(f"bootstrap={text!r} is not host:port")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
 async def _close_all(opening: "Iterable[asyncio.Task[Connection]]") -> None:
     tasks = list(opening)
     for task in tasks:

@@ -44,6 +44,30 @@ class ProtocolViolation(ClientError):
     """The peer sent what is not Kafka's protocol."""
 
 
+class ProducerClosed(ClientError):
+    """The producer was closed before the record was sent, or takes none any more."""
+
+
+class ProducerFenced(ClientError):
+    """Another producer with this transactional id took over: this one can do nothing more, and must not."""
+
+
+class TransactionFailed(ClientError):
+    """Something of the transaction did not work: it can only be aborted. `cause` is what went wrong."""
+
+    def __init__(self, message: str, cause: ClientError) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class TransactionAborted(ClientError):
+    """The record was not sent: its transaction was aborted before."""
+
+
+class WrongTransactionState(ClientError):
+    """The call does not fit where the transaction is: a mistake of the program."""
+
+
 def error_code(number: int) -> ErrorCode:
     """Return the error code of a response; a number that we do not know is UNKNOWN_SERVER_ERROR."""
     try:

@@ -1,12 +1,12 @@
 """Which partition a record goes to: by its key as Kafka's own clients choose, or by chance where it has none.
 
 A key's partition is murmur2 of its bytes, without its sign bit, modulo the number of partitions. Records without a key
-stick to one partition until a batch is full (KIP-480), so that batches are large.
+stick to one partition until its batch is closed (KIP-480), so that batches are large.
 """
 
 import random
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
@@ -35,7 +35,19 @@ def partition_of_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-class Partitioner:
+class Partitioner(Protocol):
+    """Chooses a partition for each record; a producer may be given one."""
+
+    def choose(self, topic: str, key: bytes | None, partitions: int) -> int:
+        """The partition for a record, 0 to `partitions` - 1."""
+        ...
+
+    def on_batch_closed(self, topic: str, partition: int, partitions: int) -> None:
+        """A batch for a partition takes no more records."""
+        ...
+
+
+class DefaultPartitioner:
     """Chooses partitions of topics; remembers where records without a key go at the moment."""
 
     __slots__ = ("_random", "_sticking")
@@ -53,8 +65,7 @@ class Partitioner:
             chosen = self._sticking[topic] = self._random.randrange(partitions)
         return chosen
 
-    def on_batch_full(self, topic: str, partitions: int) -> None:
-        """A batch of `topic` was closed: records without a key go to another partition now, where there is one."""
-        previous = self._sticking.get(topic)
-        if previous is not None and partitions > 1:
-            self._sticking[topic] = (previous + 1 + self._random.randrange(partitions - 1)) % partitions
+    def on_batch_closed(self, topic: str, partition: int, partitions: int) -> None:
+        """A partition's batch takes no more: records without a key that went there go to another one, if there is."""
+        if self._sticking.get(topic) == partition and partitions > 1:
+            self._sticking[topic] = (partition + 1 + self._random.randrange(partitions - 1)) % partitions

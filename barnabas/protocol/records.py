@@ -423,13 +423,19 @@ def _sized(data: bytes | None) -> tuple[bytes, bytes]:
 
 def encode_record(record: Record, *, timestamp_delta: int, offset_delta: int) -> bytes:
     """A record as it stands in a batch, with its length."""
-    key, value = record.key, record.value
-    if record.headers:
-        encoded = ((name.encode("utf-8", "surrogateescape"), content) for name, content in record.headers)
-        headers = b"".join(chain.from_iterable((*_sized(name), *_sized(content)) for name, content in encoded))
-        headers = _zigzag(len(record.headers)) + headers
+    return encode_fields(record.key, record.value, record.headers, timestamp_delta, offset_delta)
+
+
+def encode_fields(
+    key: bytes | None, value: bytes | None, headers: Headers, timestamp_delta: int, offset_delta: int
+) -> bytes:
+    """What `encode_record` gives, without a `Record`: producers call it for each record that they send."""
+    if headers:
+        encoded = ((name.encode("utf-8", "surrogateescape"), content) for name, content in headers)
+        tail = b"".join(chain.from_iterable((*_sized(name), *_sized(content)) for name, content in encoded))
+        tail = _zigzag(len(headers)) + tail
     else:
-        headers = b"\x00"
+        tail = b"\x00"
     body = b"".join(
         (
             b"\x00",
@@ -439,8 +445,39 @@ def encode_record(record: Record, *, timestamp_delta: int, offset_delta: int) ->
             key or b"",
             b"\x01" if value is None else _zigzag(len(value)),
             value or b"",
-            headers,
+            tail,
         )
     )
     length = len(body) << 1
     return (_SMALL_VARINTS[length] if length < _SMALL else _encode_varint(length)) + body
+
+
+def batch_of_encoded(
+    payload: bytes,
+    *,
+    count: int,
+    codec: Codec,
+    first_timestamp: int,
+    max_timestamp: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytes:
+    """The batch of a producer around `count` encoded records, which are compressed already where the codec says so."""
+    header = BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=-1,
+        magic=CURRENT_MAGIC,
+        crc=0,
+        attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
+        last_offset_delta=count - 1,
+        first_timestamp=first_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=count,
+    )
+    return frame(header, payload)

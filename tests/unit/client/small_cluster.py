@@ -46,6 +46,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.records import Record, iterate_records
+from barnabas.storage.producer_state import ProducerRejection, ProducerState
 from tests.unit.client.small_groups import GROUP_APIS, SmallGroups
 
 SERVED = {
@@ -70,7 +71,7 @@ class Log:
     end_offset: int = 0
     start_offset: int = 0
     leader_epoch: int = 0
-    sequences: dict[int, int] = field(default_factory=dict)
+    producers: ProducerState = field(default_factory=ProducerState)
 
     def records(self) -> list[Record]:
         return [
@@ -81,16 +82,16 @@ class Log:
         ]
 
     def append(self, batch: bytes) -> int:
-        """The base offset of the batch, which is written unless its sequence was there before."""
+        """The base offset of the batch, which is written unless it was there before. Raises ProducerRejection."""
         ((pos, header),) = iterate_entries(batch)
         verify_crc(batch, pos, header)
         if header.producer_id >= 0:
-            expected = self.sequences.get(header.producer_id, 0)
-            if header.base_sequence < expected:
-                return -1
-            assert header.base_sequence == expected, "a gap in the sequence"
-            self.sequences[header.producer_id] = header.last_sequence + 1
+            duplicate = self.producers.check_batch(header)
+            if duplicate is not None:
+                return duplicate.first_offset
         base, copy = self.end_offset, bytearray(batch)
+        if header.producer_id >= 0:
+            self.producers.apply_batch(header, base_offset=base)
         header.base_offset, header.leader_epoch = base, self.leader_epoch
         place(copy, 0, header)
         self.batches.append(copy)
@@ -231,8 +232,11 @@ class SmallCluster:
                     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif len(part.records) > self.max_message_bytes:
                     error = ErrorCode.MESSAGE_TOO_LARGE
-                elif (base := log.append(bytes(part.records))) < 0:
-                    error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+                else:
+                    try:
+                        base = log.append(bytes(part.records))
+                    except ProducerRejection as rejection:
+                        error = rejection.error
                 answers[topic.name].partitions.append(PartitionProduceResponse(part.partition_index, error, base))
         self.appended.set()
         return ProduceResponse(list(answers.values()))

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from barnabas.client.admin import EARLIEST, LATEST, Admin, ConfigSource, NewTopic
-from barnabas.client.cluster import Cluster, ClusterOptions
+from barnabas.client.cluster import Cluster, ClusterOptions, open_cluster
 from barnabas.client.connection import Address
 from barnabas.client.errors import (
     ClusterUnreachable,
@@ -208,3 +208,14 @@ async def test_offsets_are_asked_for_at_the_new_leader(small: SmallCluster, clus
     small.logs[TopicPartition("t", 0)].leader = 2
     found = await Admin(cluster).list_offsets({TopicPartition("t", 0): LATEST})
     assert found[TopicPartition("t", 0)].offset == 0
+
+
+def test_a_cluster_is_opened_by_the_addresses_of_some_brokers() -> None:
+    opened = open_cluster("one:9092, [::1]:9093")
+    assert opened._bootstrap == [Address("one", 9092), Address("::1", 9093)]
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:x", "a:1,"])
+def test_what_is_no_address_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="is not host:port"):
+        open_cluster(text)

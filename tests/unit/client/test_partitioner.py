@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
-from barnabas.client.partitioner import Partitioner, murmur2, partition_of_key
+from barnabas.client.partitioner import DefaultPartitioner, murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,29 @@ def test_keys_go_where_another_client_sends_them(key: bytes, partitions: int) ->
     assert partition_of_key(key, partitions) == (murmur2_of_kafka_python(key) & 0x7FFFFFFF) % partitions
 
 
-def test_records_without_a_key_stick_until_a_batch_is_full(seed: int) -> None:
-    partitioner = Partitioner(random.Random(seed))
+def test_records_without_a_key_stick_until_their_batch_is_closed(seed: int) -> None:
+    partitioner = DefaultPartitioner(random.Random(seed))
     first = partitioner.choose("t", None, 5)
     assert {partitioner.choose("t", None, 5) for _ in range(20)} == {first}
     seen = {first}
     for _ in range(100):
         before = partitioner.choose("t", None, 5)
-        partitioner.on_batch_full("t", 5)
+        partitioner.on_batch_closed("t", before, 5)
         assert partitioner.choose("t", None, 5) != before
         seen.add(partitioner.choose("t", None, 5))
     assert seen == set(range(5))
 
 
+def test_the_batch_of_another_partition_moves_nothing(seed: int) -> None:
+    partitioner = DefaultPartitioner(random.Random(seed))
+    first = partitioner.choose("t", None, 5)
+    partitioner.on_batch_closed("t", (first + 1) % 5, 5)
+    assert partitioner.choose("t", None, 5) == first
+
+
 def test_one_partition_takes_everything(seed: int) -> None:
-    partitioner = Partitioner(random.Random(seed))
+    partitioner = DefaultPartitioner(random.Random(seed))
     assert partitioner.choose("t", None, 1) == 0
-    partitioner.on_batch_full("t", 1)
+    partitioner.on_batch_closed("t", 0, 1)
     assert partitioner.choose("t", None, 1) == 0
     assert partitioner.choose("t", b"key", 1) == 0

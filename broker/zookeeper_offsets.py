@@ -93,6 +93,7 @@ async def fetch_from_zookeeper(broker: Services, request: OffsetFetchRequest) ->
                 [await _fetch(broker, request.group_id, topic.name, number) for number in topic.partition_indexes],
             )
             for topic in request.topics or ()
+            if topic.partition_indexes
         ]
     )
 

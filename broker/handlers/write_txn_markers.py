@@ -32,8 +32,8 @@ _TRANSACTIONS_SINCE_FORMAT: Final = 2
 
 
 async def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-    """Write all of them, none waiting for another."""
-    results = await write_markers(context.broker, request.markers)
+    """Write all of them, none waiting for another. A marker for no partition is not answered."""
+    results = [each for each in await write_markers(context.broker, request.markers) if each.topics]
     for result in results:
         for topic in result.topics:
             for partition in topic.partitions:
@@ -61,6 +61,7 @@ async def write_marker(broker: Services, marker: WritableTxnMarker) -> WritableT
                 ],
             )
             for topic in marker.topics
+            if topic.partition_indexes
         ],
     )
 

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from tests.differential.conversation import Conversation, Server, SetupFailed
 from tests.differential.normalise import Value
+from tests.support.kafka import ONE_BROKER_SETTINGS
 from tests.support.raw_client import ConnectionClosed, NoAnswer
 
 BROKE_OFF = "broke off"
@@ -42,6 +43,22 @@ GROUPS = (
     "old_formats_produced",
     "old_formats_refused",
     "old_formats_fetched",
+    "find_coordinator",
+    "group_membership",
+    "group_rebalances",
+    "group_refusals",
+    "static_members",
+    "group_descriptions",
+    "group_deletions",
+    "offset_commits",
+    "offset_fetches",
+    "offset_deletions",
+    "transactional_ids",
+    "transactions",
+    "transaction_refusals",
+    "transactional_offsets",
+    "transaction_markers",
+    "transaction_listings",
 )
 
 SERVER_SETTINGS = {
@@ -49,6 +66,8 @@ SERVER_SETTINGS = {
     "log.retention.ms": "-1",
     # What a topic gets that asks for the default.
     "num.partitions": "2",
+    # Groups and transactions on a single broker, without a wait for members that might come.
+    **ONE_BROKER_SETTINGS,
 }
 """What both servers are configured with, beside addresses and directories; the broker id is 1."""
 

@@ -7,6 +7,7 @@ second connection and leave no trace.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +20,15 @@ from barnabas.protocol.messages import (
     create_topics,
     delete_topics,
     describe_configs,
+    end_txn,
+    find_coordinator,
     list_offsets,
     metadata,
+    offset_fetch,
     produce,
 )
 from barnabas.protocol.primitives import WireError
+from barnabas.protocol.schema import describe
 from tests.differential.normalise import Normaliser, Value
 from tests.support.raw_client import ConnectionClosed, NoAnswer, RawConnection
 
@@ -32,6 +37,11 @@ CLOSED = "connection closed"
 NO_ANSWER = "no answer"
 _SETUP_SECONDS = 20.0
 _PROBE_CORRELATION_ID = 0x0BAD
+_NOT_READY = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
 
 
 class SetupFailed(Exception):
@@ -98,6 +108,27 @@ class Conversation:
         connection.send_frame(payload)
         return Pending(name, key, version, correlation_id, connection)
 
+    def ask_until(self, name: str, version: int, request: object, *, passing: Collection[int]) -> Any:
+        """Ask again while the answer holds one of these errors, and record the first that does not."""
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while True:
+            pending = self.send(name, version, request)
+            answer = self._decoded(pending)
+            if isinstance(answer, str) or not errors_of(answer) & set(passing):
+                return self._record(pending, answer)
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"{name}: still {answer}")
+            time.sleep(0.01)
+
+    def ask_until_gone(self, name: str, version: int, request: object) -> Any:
+        """Ask again while the answer has topics, and record the first that has none."""
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while self._prepare(version, request).topics:
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"{name}: topics are still there")
+            time.sleep(0.01)
+        return self.ask(name, version, request)
+
     def is_waiting(self, pending: Pending, *, seconds: float = 0.2) -> bool:
         """Whether no answer came within that time."""
         return not pending.connection.has_input(seconds)
@@ -159,9 +190,12 @@ class Conversation:
     def new_topic(self, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
         """Create a topic and return its name once all its partitions have leaders. Not recorded."""
         name = self.topic_name()
-        error = self._create(name, partitions, configs or {})
-        if error != ErrorCode.NONE:
-            raise SetupFailed(f"{name}: {error.name}")
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while error := self._create(name, partitions, configs or {}):
+            # A broker that has only just started does not count itself among the live ones yet.
+            if error != ErrorCode.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                raise SetupFailed(f"{name}: {error.name}")
+            time.sleep(0.05)
         self.await_leaders(name, partitions)
         return name
 
@@ -177,6 +211,31 @@ class Conversation:
             if time.monotonic() > deadline:
                 raise SetupFailed(f"{key} is {told}")
             time.sleep(0.01)
+
+    def new_group(self) -> str:
+        """A group id that no other scenario uses, once its coordinator serves it. Not recorded."""
+        group_id = self.topic_name()
+        self._await_coordinator(group_id, 0)
+        asked = offset_fetch.OffsetFetchRequest(group_id, [])
+        self._await_errors(_NOT_READY, 3, asked)
+        return group_id
+
+    def new_transactional_id(self) -> str:
+        """A transactional id that no other scenario uses, once its coordinator serves it. Not recorded."""
+        transactional_id = self.topic_name()
+        self._await_coordinator(transactional_id, 1)
+        self._await_errors(_NOT_READY, 0, end_txn.EndTxnRequest(transactional_id, 1, 0, committed=True))
+        return transactional_id
+
+    def _await_coordinator(self, key: str, key_type: int) -> None:
+        self._await_errors(_NOT_READY, 1, find_coordinator.FindCoordinatorRequest(key, key_type))
+
+    def _await_errors(self, passing: set[ErrorCode], version: int, request: object) -> None:
+        deadline = time.monotonic() + _SETUP_SECONDS
+        while errors_of(answer := self._prepare(version, request)) & passing:
+            if time.monotonic() > deadline:
+                raise SetupFailed(f"still {answer}")
+            time.sleep(0.02)
 
     def create_again(self, name: str) -> None:
         """Create a topic of a name that was just deleted; Kafka answers a deletion before the name is free."""
@@ -309,6 +368,18 @@ class Conversation:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def errors_of(message: Any) -> set[int]:
+    """All error codes that an answer holds, at any depth."""
+    found: set[int] = set()
+    for declared in describe(type(message)):
+        value = getattr(message, declared.name)
+        if declared.name == "error_code":
+            found.add(value)
+        elif isinstance(value, list):
+            found.update(*(errors_of(one) for one in value if hasattr(one, "__slots__")))
+    return found
 
 
 def api_key_of(request: object) -> ApiKey:

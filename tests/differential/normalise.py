@@ -1,11 +1,11 @@
 """Answers as plain values that two servers can be compared by.
 
-Replaced is what no two servers can have in common: addresses, the cluster's id, producer ids and session ids (by the
-order in which a scenario met them), wall-clock times (recognised by being near now: the corpus stamps its records in
-2020), and what an operator's paths and addresses put into configuration values. Words for humans, which are error
-messages and documentation, are kept as being there, empty or absent. Lists in which Kafka promises no order become maps
-by their key. Topics of other scenarios are left out of an answer that lists all topics. Everything else is kept, and
-fields that the version lacks are left out.
+Replaced is what no two servers can have in common: addresses, the cluster's id, producer ids, session ids and the
+random ends of member ids (by the order in which a scenario met them), wall-clock times (recognised by being near now:
+the corpus stamps its records in 2020), and what an operator's paths and addresses put into configuration values. Words
+for humans, which are error messages and documentation, are kept as being there, empty or absent. Lists in which Kafka
+promises no order become maps by their key. Topics and groups of other scenarios are left out of an answer that lists
+all. Everything else is kept, and fields that the version lacks are left out.
 """
 
 import re
@@ -31,6 +31,9 @@ _MAX_INFLATED_BYTES = 1 << 24
 _OWN_TAGS_FROM = 10_000
 _NAMED_IDS = {"producer_id": "producer", "session_id": "session"}
 _ADDRESSES = {"host", "port", "log_dir"}
+_NO_ADDRESS = ("", -1)
+_MEMBERS = {"member_id", "leader"}
+_GIVEN_ID = re.compile("(.*)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.DOTALL)
 _TEXTS = {"error_message", "documentation", "batch_index_error_message"}
 _TIMES = {"log_append_time_ms", "timestamp", "first_timestamp", "max_timestamp"}
 _LOCAL_CONFIGS = {
@@ -45,6 +48,8 @@ _LOCAL_CONFIGS = {
     "zookeeper.connect",
 }
 _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
+    "AddPartitionsToTxnPartitionResult": ("partition_index",),
+    "AddPartitionsToTxnTopicResult": ("name",),
     "AlterConfigsResourceResponse": ("resource_type", "resource_name"),
     "AlterReplicaLogDirPartitionResult": ("partition_index",),
     "AlterReplicaLogDirTopicResult": ("topic_name",),
@@ -52,18 +57,28 @@ _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
     "CreatableTopicConfigs": ("name",),
     "CreatableTopicResult": ("name",),
     "CreatePartitionsTopicResult": ("name",),
+    "DeletableGroupResult": ("group_id",),
     "DeletableTopicResult": ("name",),
     "DeleteRecordsPartitionResult": ("partition_index",),
     "DeleteRecordsTopicResult": ("name",),
+    "DescribedGroupMember": ("member_id",),
     "DescribeConfigsResourceResult": ("name",),
     "DescribeConfigsResult": ("resource_type", "resource_name"),
     "DescribeLogDirsPartition": ("partition_index",),
     "DescribeLogDirsTopic": ("name",),
+    "JoinGroupResponseMember": ("member_id",),
+    "ListedGroup": ("group_id",),
     "ListOffsetPartitionResponse": ("partition_index",),
     "ListOffsetTopicResponse": ("name",),
     "MetadataResponseBroker": ("node_id",),
     "MetadataResponsePartition": ("partition_index",),
     "MetadataResponseTopic": ("name",),
+    "OffsetCommitResponsePartition": ("partition_index",),
+    "OffsetCommitResponseTopic": ("name",),
+    "OffsetDeleteResponsePartition": ("partition_index",),
+    "OffsetDeleteResponseTopic": ("name",),
+    "OffsetFetchResponsePartition": ("partition_index",),
+    "OffsetFetchResponseTopic": ("name",),
     "OffsetForLeaderPartitionResult": ("partition_index",),
     "PartitionResult": ("partition_id",),
     "ReassignablePartitionResponse": ("partition_index",),
@@ -73,6 +88,11 @@ _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
     "OffsetForLeaderTopicResult": ("name",),
     "PartitionProduceResponse": ("partition_index",),
     "TopicProduceResponse": ("name",),
+    "TxnOffsetCommitResponsePartition": ("partition_index",),
+    "TxnOffsetCommitResponseTopic": ("name",),
+    "WritableTxnMarkerPartitionResult": ("partition_index",),
+    "WritableTxnMarkerResult": ("producer_id",),
+    "WritableTxnMarkerTopicResult": ("name",),
 }
 
 
@@ -88,7 +108,7 @@ class Normaliser:
         self._topic_prefix = topic_prefix
         self.shows_content = False
         """Whether batches are shown by their records: where the server compresses, sizes and checksums are its own."""
-        self._ids: dict[tuple[str, int], str] = {}
+        self._ids: dict[tuple[str, int | str], str] = {}
 
     def message(self, message: Any, version: int) -> dict[str, Value]:
         """A message or a nested struct as a map from field names to values."""
@@ -114,6 +134,8 @@ class Normaliser:
         kind = type(items[0]).__name__ if items else ""
         if kind == "MetadataResponseTopic":
             items = [one for one in items if one.name is None or self._is_ours(one.name, alone=len(items) == 1)]
+        if kind == "ListedGroup":
+            items = [one for one in items if one.group_id.startswith(f"{self._topic_prefix}-")]
         if kind == "DescribeLogDirsTopic":
             items = [one for one in items if self._is_ours(one.name, alone=False)]
         if kind not in _KEYS_OF_UNORDERED:
@@ -132,8 +154,10 @@ class Normaliser:
     def _scalar(self, name: str, value: Any) -> Value:
         if name in _NAMED_IDS:
             return self._named_id(_NAMED_IDS[name], value)
+        if name in _MEMBERS and isinstance(value, str) and (given := _GIVEN_ID.fullmatch(value)):
+            return f"{given[1]}-{self._numbered('member', given[2])}"
         if name in _ADDRESSES:
-            return f"<{name}>"
+            return value if value in _NO_ADDRESS else f"<{name}>"
         if name == "cluster_id":
             return None if value is None else "<cluster id>"
         if name in _TEXTS:
@@ -148,6 +172,10 @@ class Normaliser:
     def _named_id(self, kind: str, value: int) -> Value:
         if value <= 0 and (kind, value) != ("producer", 0):
             return value
+        return self._numbered(kind, value)
+
+    def _numbered(self, kind: str, value: int | str) -> str:
+        """A name for an id by the order in which the scenario met those of its kind."""
         return self._ids.setdefault((kind, value), f"<{kind} {1 + sum(key[0] == kind for key in self._ids)}>")
 
     def _time(self, value: int) -> Value:

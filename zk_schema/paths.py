@@ -147,6 +147,21 @@ def consumer_offset(*, group: str, topic_name: str, partition_number: int) -> st
     return f"{CONSUMERS}/{group}/offsets/{topic_name}/{partition_number}"
 
 
+def consumer_ids(group: str) -> str:
+    """Parent of the members of a group that is coordinated here."""
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def consumer_id(*, group: str, name: str) -> str:
+    """The ephemeral registration of a member."""
+    return f"{consumer_ids(group)}/{name}"
+
+
+def consumer_owner(*, group: str, topic_name: str, partition_number: int) -> str:
+    """Which stream of which member reads a partition; ephemeral."""
+    return f"{CONSUMERS}/{group}/owners/{topic_name}/{partition_number}"
+
+
 def sanitize(name: str) -> str:
     """Percent-encode an entity's name as Kafka's Sanitizer: all but letters, digits and `.-_`."""
     return quote(name, safe="").replace("~", "%7E")

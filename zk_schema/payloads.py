@@ -8,7 +8,7 @@ that is not of the kind. Access control lists, SCRAM credentials and tokens stan
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import ClassVar, Final, NamedTuple, Self
 
 from barnabas.protocol.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
@@ -402,6 +402,45 @@ class ConsumerOffset:
     @classmethod
     def decode(cls, data: bytes) -> Self:
         return cls(decode_integer_text("consumer offset", data))
+
+
+class SubscriptionPattern(Enum):
+    """What the keys of a member's subscription are: names, or one expression that names match or do not match."""
+
+    STATIC = "static"
+    WHITE_LIST = "white_list"
+    BLACK_LIST = "black_list"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRegistration:
+    """/consumers/G/ids/C, ephemeral: how many streams a member has for each topic, or for all that fit a pattern."""
+
+    subscription: Mapping[str, int]
+    pattern: SubscriptionPattern = SubscriptionPattern.STATIC
+    timestamp_ms: int = -1
+
+    def encode(self) -> bytes:
+        return encode_json(
+            {
+                "version": 1,
+                "subscription": dict(self.subscription),
+                "pattern": self.pattern.value,
+                "timestamp": str(self.timestamp_ms),
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        json = JsonObject.parse("consumer registration", data)
+        counts = json.object("subscription")
+        pattern = json.optional_text("pattern") or SubscriptionPattern.STATIC.value
+        try:
+            kind = SubscriptionPattern(pattern)
+        except ValueError:
+            raise InvalidPayload(f"consumer registration: pattern {pattern!r:.100} is not known") from None
+        timestamp_ms = json.integer_text("timestamp") if "timestamp" in json else -1
+        return cls({name: counts.integer(name) for name in counts}, kind, timestamp_ms)
 
 
 def _endpoint(text: str, protocols: JsonObject) -> Endpoint:

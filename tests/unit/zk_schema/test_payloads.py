@@ -12,6 +12,7 @@ from zk_schema.payloads import (
     ClusterId,
     ConfigChange,
     ConsumerOffset,
+    ConsumerRegistration,
     ControllerEpochText,
     ControllerRegistration,
     Endpoint,
@@ -24,6 +25,7 @@ from zk_schema.payloads import (
     PreferredReplicaElection,
     ProducerIdBlock,
     ReassignPartitions,
+    SubscriptionPattern,
     TopicAssignment,
     VersionRange,
 )
@@ -110,6 +112,14 @@ WRITTEN: list[tuple[Any, str]] = [
     (IsrChangeNotification((T0,)), '{"version":1,"partitions":[{"topic":"t","partition":0}]}'),
     (LogDirEvent(BrokerId(3)), '{"version":1,"broker":3,"event":1}'),
     (ConsumerOffset(1 << 40), "1099511627776"),
+    (
+        ConsumerRegistration({"t": 2}, timestamp_ms=5),
+        '{"version":1,"subscription":{"t":2},"pattern":"static","timestamp":"5"}',
+    ),
+    (
+        ConsumerRegistration({"t.*": 1}, SubscriptionPattern.WHITE_LIST, 5),
+        '{"version":1,"subscription":{"t.*":1},"pattern":"white_list","timestamp":"5"}',
+    ),
 ]
 
 

@@ -1,0 +1,193 @@
+"""Groups of real consumers: members come, leave and crash; each record is read, each partition has one owner."""
+
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+
+from tests.compatibility.brokers import RunningBroker
+from tests.compatibility.group_member import ASSIGNORS
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka import ONE_BROKER_SETTINGS
+from tests.support.zookeeper import new_zookeeper
+
+PARTITIONS = 6
+SECONDS = 40.0
+
+Place = tuple[int, int]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    directory = tmp_path_factory.mktemp("groups")
+    settings = ONE_BROKER_SETTINGS | {"offsets.topic.num.partitions": "5"}
+    with (
+        new_zookeeper(directory / "zookeeper") as zookeeper,
+        BrokerProcess(directory, zookeeper.connect_string, settings) as barnabas,
+    ):
+        yield RunningBroker(barnabas.bootstrap, barnabas.log_directory)
+
+
+class Member:
+    """A consumer in a process of its own, and what it has read."""
+
+    def __init__(self, broker: RunningBroker, group: str, topic: str, client: str, assignor: str) -> None:
+        self.name = f"{client} with {assignor}"
+        self.read: list[Place] = []
+        arguments = [client, broker.bootstrap, group, topic, assignor]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.compatibility.group_member", *arguments],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._listen)
+        self._reader.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            # Who is killed may be in the midst of a line.
+            if line.endswith("\n"):
+                _, partition, offset = line.split()
+                self.read.append((int(partition), int(offset)))
+
+    def leave(self) -> None:
+        self._process.terminate()
+        assert self._end() == 0, f"{self.name} did not leave in order"
+
+    def crash(self) -> None:
+        self._process.kill()
+        self._end()
+
+    def _end(self) -> int:
+        status = self._process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        return status
+
+
+class Group:
+    """A group on a topic of its own."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self.broker = broker
+        self.name = f"group-{uuid.uuid4().hex[:12]}"
+        self.topic = broker.new_topic(partitions=PARTITIONS)
+        self.members: list[Member] = []
+        self.sent: set[Place] = set()
+        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap})
+
+    def join(self, client: str, assignor: str) -> Member:
+        self.members.append(Member(self.broker, self.name, self.topic, client, assignor))
+        return self.members[-1]
+
+    def send(self, count: int) -> None:
+        """Send so many records to each partition."""
+
+        def delivered(error: object, message: object) -> None:
+            assert error is None
+            self.sent.add((message.partition(), message.offset()))  # type: ignore[attr-defined]
+
+        for number in range(count):
+            for partition in range(PARTITIONS):
+                self._producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=delivered)
+        assert self._producer.flush(SECONDS) == 0
+
+    def await_members(self, count: int) -> None:
+        """Wait until the group is Stable with so many members, and see that each partition is owned once."""
+        owned: list[list[int]] = []
+
+        def is_shared_out() -> bool:
+            described = self._admin.describe_consumer_groups([self.name])[self.name].result(SECONDS)
+            if described.state is not ConsumerGroupState.STABLE or len(described.members) != count:
+                return False
+            owned[:] = [[place.partition for place in each.assignment.topic_partitions] for each in described.members]
+            # Cooperative members give up first what others get in the next generation.
+            return sum(map(len, owned)) == PARTITIONS
+
+        _await(is_shared_out, lambda: f"no {count} members that share the topic out: {owned}")
+        assert sorted(partition for each in owned for partition in each) == list(range(PARTITIONS))
+        assert all(owned), "a member has nothing to do"
+
+    def await_all_read(self) -> None:
+        def missing() -> set[Place]:
+            return self.sent - {place for member in self.members for place in member.read}
+
+        _await(lambda: not missing(), lambda: f"{len(missing())} records were read by nobody")
+
+    def committed(self) -> list[int]:
+        """The group's offsets, by partition."""
+        asking = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": self.name})
+        places = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        try:
+            return [place.offset for place in asking.committed(places, timeout=SECONDS)]
+        finally:
+            asking.close()
+
+    def close(self) -> None:
+        for member in self.members:
+            member.crash()
+
+
+def _await(holds: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def group(broker: RunningBroker) -> Iterator[Group]:
+    made = Group(broker)
+    yield made
+    made.close()
+
+
+def _live(group: Group, members: Sequence[tuple[str, str]]) -> None:
+    """Three members come, one leaves, one crashes, and the first reads on alone."""
+    first = group.join(*members[0])
+    group.send(20)
+    group.await_members(1)
+    second, third = group.join(*members[1]), group.join(*members[2])
+    group.send(20)
+    group.await_members(3)
+    group.send(20)
+    second.leave()
+    group.await_members(2)
+    group.send(20)
+    third.crash()
+    group.await_members(1)
+    group.send(20)
+    group.await_all_read()
+    first.leave()
+    assert group.committed() == [100] * PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("client", "assignor"), [(client, assignor) for client, assignors in ASSIGNORS.items() for assignor in assignors]
+)
+def test_members_come_and_go_and_every_record_is_read(group: Group, client: str, assignor: str) -> None:
+    _live(group, [(client, assignor)] * 3)
+
+
+def test_members_of_different_clients_share_a_topic(group: Group) -> None:
+    _live(group, [(client, "range") for client in ASSIGNORS])
+
+
+def test_offsets_go_on_where_the_last_member_left(group: Group) -> None:
+    for client in ASSIGNORS:
+        before = set(group.sent)
+        group.send(10)
+        member = group.join(client, "range")
+        group.await_all_read()
+        _await(lambda: sum(group.committed()) == len(group.sent), lambda: "not all is committed")
+        member.leave()
+        assert set(member.read) == group.sent - before

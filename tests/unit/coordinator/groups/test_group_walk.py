@@ -4,11 +4,11 @@ After every step: a partition has one owner in a generation, the leader is a mem
 time, who is not heard of is no member, and no committed offset goes back.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.coordinator.group_records import decode_group_value
 from barnabas.coordinator.groups.group import Group
@@ -39,9 +39,8 @@ class Client:
     told: JoinGroupResponse | None = None
     join: Ticket | None = None
     sync: Ticket | None = None
+    wants: str = "join"
     protocols: tuple[tuple[str, bytes], ...] = CHOICES[0]
-    heard_ms: dict[str, int] = field(default_factory=dict)
-    """By member id, when the coordinator has last heard of it or answered it."""
 
 
 class GroupWalk(RuleBasedStateMachine):
@@ -55,6 +54,9 @@ class GroupWalk(RuleBasedStateMachine):
         self.leaders: dict[tuple[int, int], str] = {}
         self.loads = 0
         self.collected = 0
+        self.syncing: dict[Ticket, str] = {}
+        self.heard_ms: dict[str, int] = {}
+        """By member id, when the coordinator has last heard of it or answered it."""
         self.next_offset = 0
         self.acked_offset = 0
         self.loaded_ms = 0
@@ -98,6 +100,7 @@ class GroupWalk(RuleBasedStateMachine):
             protocol_type=None,
             protocol_name=None,
         )
+        self.syncing[client.sync] = client.member_id
         self._collect()
 
     @rule(who=client)
@@ -112,8 +115,10 @@ class GroupWalk(RuleBasedStateMachine):
             ErrorCode.FENCED_INSTANCE_ID,
         }
         if error in {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS}:
-            client.heard_ms[client.member_id] = self.driven.now_ms
-        elif error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
+            self.heard_ms[client.member_id] = self.driven.now_ms
+        if error is not ErrorCode.NONE:
+            client.wants = "join"
+        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
             client.member_id = ""
         self._collect()
 
@@ -121,7 +126,7 @@ class GroupWalk(RuleBasedStateMachine):
     def leaves(self, who: int) -> None:
         client = self.clients[who]
         self.driven.leave((client.member_id, client.instance))
-        client.member_id, client.told = "", None
+        client.member_id, client.told, client.wants = "", None, "join"
         self._collect()
 
     @rule(who=client)
@@ -136,9 +141,9 @@ class GroupWalk(RuleBasedStateMachine):
         )
         if error is ErrorCode.NONE:
             self.acked_offset = self.next_offset
-            client.heard_ms[client.member_id] = self.driven.now_ms
+            self.heard_ms[client.member_id] = self.driven.now_ms
         elif error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            client.heard_ms[client.member_id] = self.driven.now_ms
+            self.heard_ms[client.member_id] = self.driven.now_ms
 
     # What the world does.
 
@@ -147,7 +152,7 @@ class GroupWalk(RuleBasedStateMachine):
         self.driven.wait(milliseconds)
         self._collect()
 
-    @rule(refuses=st.booleans())
+    @rule(refuses=st.sampled_from([False, False, True]))
     def the_log_refuses(self, refuses: bool) -> None:
         self.driven.refuses = ErrorCode.NOT_ENOUGH_REPLICAS if refuses else None
 
@@ -158,23 +163,31 @@ class GroupWalk(RuleBasedStateMachine):
         self.loaded_ms = self.driven.now_ms
         self._collect()
 
-    @precondition(lambda self: self.driven.state() == "CompletingRebalance")
-    @rule()
-    def all_sync(self) -> None:
-        for client in self.clients:
-            self.syncs(client.number)
+    @rule(who=st.sets(client, min_size=1), rounds=st.integers(1, 12))
+    def clients_behave(self, who: set[int], rounds: int) -> None:
+        """Some do for a while what clients do: join, sync, send heartbeats, join again when they are told to."""
+        for _ in range(rounds):
+            for number in who:
+                self._behave(self.clients[number])
+            self.time_passes(1_000)
 
-    @rule()
-    def all_join_again(self) -> None:
-        for client in self.clients:
+    def _behave(self, client: Client) -> None:
+        if client.join is not None or client.sync is not None:
+            return
+        if client.wants == "sync":
+            self.syncs(client.number)
+        elif client.wants == "join":
             self.joins(client.number, client.protocols, fresh=False)
+        else:
+            self.beats(client.number)
 
     def _collect(self) -> None:
         """Clients hear their answers; what went to a request that its client gave up begins a session all the same."""
         for ticket in list(self.driven.answers)[self.collected :]:
             response = self.driven.answers[ticket]
-            if isinstance(response, JoinGroupResponse):
-                self.clients[0].heard_ms[response.member_id] = self.driven.answered_ms[ticket]
+            if isinstance(response, JoinGroupResponse | SyncGroupResponse):
+                name = response.member_id if isinstance(response, JoinGroupResponse) else self.syncing[ticket]
+                self.heard_ms[name] = self.driven.answered_ms[ticket]
             self.collected += 1
         for client in self.clients:
             if client.join in self.driven.answers:
@@ -183,17 +196,16 @@ class GroupWalk(RuleBasedStateMachine):
                 self._hear_synced(client, client.sync)
 
     def _hear_joined(self, client: Client, ticket: Ticket) -> None:
-        client.join = None
+        client.join, client.wants = None, "join"
         response = self.driven.answers[ticket]
         if not isinstance(response, JoinGroupResponse):
             return
-        client.heard_ms[response.member_id] = self.driven.answered_ms[ticket]
         if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             client.member_id = response.member_id
         elif response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.member_id = ""
         if response.error_code == ErrorCode.NONE:
-            client.told = response
+            client.told, client.wants = response, "sync"
             client.generation_id = response.generation_id
             if response.members:
                 assert response.leader == response.member_id
@@ -202,11 +214,11 @@ class GroupWalk(RuleBasedStateMachine):
                 assert leader == response.leader, "two members assign in one generation"
 
     def _hear_synced(self, client: Client, ticket: Ticket) -> None:
-        client.sync = None
+        client.sync, client.wants = None, "join"
         response = self.driven.answers[ticket]
         if not isinstance(response, SyncGroupResponse) or response.error_code:
             return
-        client.heard_ms[client.member_id] = self.driven.answered_ms[ticket]
+        client.wants = "heartbeat"
         for partition in response.assignment:
             owner = self.owners.setdefault((client.generation_id, partition), client.number)
             assert owner == client.number, f"partition {partition} has two owners in {client.generation_id}"
@@ -258,8 +270,7 @@ class GroupWalk(RuleBasedStateMachine):
     def who_is_not_heard_of_is_no_member(self) -> None:
         group = self.group
         for member in group.members.values() if group is not None else ():
-            heard = [client.heard_ms.get(member.member_id, 0) for client in self.clients]
-            silent_ms = self.driven.now_ms - max(*heard, self.loaded_ms)
+            silent_ms = self.driven.now_ms - max(self.heard_ms.get(member.member_id, 0), self.loaded_ms)
             if member.is_new:
                 assert silent_ms <= NEW_MEMBER_JOIN_TIMEOUT_MS
             elif not member.is_waiting:
@@ -285,4 +296,4 @@ class GroupWalk(RuleBasedStateMachine):
 
 
 TestGroupWalk = GroupWalk.TestCase
-TestGroupWalk.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestGroupWalk.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

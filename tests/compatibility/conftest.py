@@ -46,7 +46,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     if where is None:
         with (
             new_zookeeper(directory / "zookeeper") as zookeeper,
-            BrokerProcess(directory, zookeeper.connect_string) as barnabas,
+            BrokerProcess(directory, zookeeper.connect_string, ONE_BROKER_SETTINGS) as barnabas,
         ):
             yield RunningBroker(barnabas.bootstrap, barnabas.log_directory)
     elif where == "kafka":

@@ -14,7 +14,8 @@ A retry of a batch that is older than the five that Kafka recognises gets DUPLIC
 is acknowledged; Kafka 2.7 says OUT_OF_ORDER_SEQUENCE_NUMBER, and a Java producer tries the same again for ever.
 
 Versions 0 to 2 bring messages of formats 0 and 1, which the log converts to the format that its topic is stored in;
-where that is much work it is done in turns, as for a slow directory. Transactional batches get INVALID_TXN_STATE.
+where that is much work it is done in turns, as for a slow directory. A transactional batch without a transactional id
+gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 """
 
 import asyncio
@@ -134,7 +135,7 @@ class _Produce:
             if partition is None:
                 require_known(context.broker, TopicPartition(topic, data.partition_index))
             # A decoded record set is a view of the request's frame.
-            records = _check_format(data.records, context.version)  # type: ignore[arg-type]
+            records = _check_format(data.records, context.version, self._request.transactional_id)  # type: ignore[arg-type]
             if self._acks not in _KNOWN_ACKS or topic in INTERNAL_TOPICS:
                 self._check_use(topic)
             if partition is None:
@@ -272,7 +273,7 @@ def _is_long(request: ProduceRequest) -> bool:
     return count > _MANY
 
 
-def _check_format(records: memoryview | None, version: int) -> memoryview | None:
+def _check_format(records: memoryview | None, version: int, transactional_id: str | None) -> memoryview | None:
     """The records to append, if there are any. Versions 3 and later have exactly one batch of format 2 (KIP-98)."""
     if version < _ONE_BATCH_SINCE:
         return _check_message_set(records)
@@ -296,8 +297,8 @@ def _check_format(records: memoryview | None, version: int) -> memoryview | None
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} are only allowed to contain exactly one record batch",
         )
-    if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
-        raise _no_transactions()
+    if transactional_id is None and attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
+        raise _no_transactional_id()
     return records
 
 
@@ -313,12 +314,12 @@ def _check_message_set(records: memoryview | None) -> memoryview | None:
         if holds_entry(records[LOG_OVERHEAD_BYTES + length :]):
             raise _Refused(ErrorCode.INVALID_RECORD, "there is more than one batch")
         if attributes & _TRANSACTIONAL_OR_CONTROL == TRANSACTIONAL_BIT:
-            raise _no_transactions()
+            raise _no_transactional_id()
     return records
 
 
-def _no_transactions() -> _Refused:
-    return _Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+def _no_transactional_id() -> _Refused:
+    return _Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 API: Final = Handler(messages.API, handle, oldest=0, newest=8)

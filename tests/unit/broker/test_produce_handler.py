@@ -96,10 +96,10 @@ async def test_a_request_without_records_has_one_batch_too_few_since_version_3()
 
 
 @virtual_time
-async def test_transactional_batches_are_refused_and_control_batches_are_not_for_clients() -> None:
+async def test_transactional_batches_need_a_transactional_id_and_control_batches_are_not_for_clients() -> None:
     broker = await leading()
     data = batch(b"a", producer=(5, 0, 0), transactional=True)
-    assert await refusal(broker, data) == (ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+    assert (await refusal(broker, data))[0] is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     for attributes in (0x20, 0x30):
         data = batch(b"a", producer=(5, 0, 0))
         struct.pack_into(">h", data, 21, attributes)

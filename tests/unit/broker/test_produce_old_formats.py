@@ -101,13 +101,13 @@ def test_a_batch_among_others_is_refused(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_transactional_batches_are_refused(version: int) -> None:
+def test_transactional_batches_are_refused_as_these_versions_have_no_transactional_id(version: int) -> None:
     @virtual_time
     async def run() -> None:
         broker = await leading()
         records = batch(b"a", producer=(5, 0, 0), transactional=True)
         (answer,) = await produced(broker, {T0: records}, version=version)
-        assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     run()
 

@@ -5,11 +5,21 @@ before that. SIGTERM has it leave the group; who is killed leaves it to the sess
 """
 
 import asyncio
+import random
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import aclosing, suppress
 from typing import Any, Final
+
+from barnabas.client.assignors.range_assignor import RangeAssignor
+from barnabas.client.assignors.round_robin_assignor import RoundRobinAssignor
+from barnabas.client.assignors.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import Address
+from barnabas.client.consumer import Consumer
+from barnabas.client.consumer_options import CommitFailed, ConsumerOptions, OffsetReset
 
 SESSION_MS: Final = 6000
 _POLL_MS: Final = 100
@@ -21,6 +31,7 @@ ASSIGNORS: Final = {
     "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
     "kafka-python": ("range", "roundrobin", "sticky"),
     "aiokafka": ("range", "roundrobin", "sticky"),
+    "barnabas": ("range", "roundrobin", "sticky", "cooperative-sticky"),
 }
 
 
@@ -125,10 +136,49 @@ async def _consume_aiokafka(bootstrap: str, group: str, topic: str, assignor: st
     await consumer.stop()
 
 
+def _run_barnabas(bootstrap: str, group: str, topic: str, assignor: str, stop: threading.Event) -> None:
+    asyncio.run(_consume_barnabas(bootstrap, group, topic, assignor, stop))
+
+
+async def _consume_barnabas(bootstrap: str, group: str, topic: str, assignor: str, stop: threading.Event) -> None:
+    assignors = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+    options = ConsumerOptions(
+        group_id=group,
+        assignors=[each for each in assignors if each.name == assignor],
+        offset_reset=OffsetReset.EARLIEST,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=500,
+        auto_commit_interval_ms=None,
+    )
+    host, port = bootstrap.rsplit(":", 1)
+    async with (
+        Cluster([Address(host, int(port))], random=random.Random()) as cluster,
+        Consumer(cluster, options) as consumer,
+    ):
+        await consumer.subscribe([topic])
+
+        async def read() -> None:
+            async with aclosing(consumer.batches()) as batches:
+                async for batch in batches:
+                    _say((batch.topic_partition.partition, each.offset) for each in batch.records)
+                    try:
+                        await consumer.commit()
+                    except CommitFailed as error:
+                        sys.stderr.write(f"not committed: {error}\n")
+
+        reading = asyncio.ensure_future(read())
+        while not stop.is_set() and not reading.done():  # noqa: ASYNC110 - a signal has no event of the loop
+            await asyncio.sleep(_POLL_MS / 1000)
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+
+
 _CLIENTS: Final[dict[str, Callable[..., None]]] = {
     "confluent-kafka": _run_confluent,
     "kafka-python": _run_kafka_python,
     "aiokafka": _run_aiokafka,
+    "barnabas": _run_barnabas,
 }
 
 

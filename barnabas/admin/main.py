@@ -38,6 +38,8 @@ COMMANDS: Final = {
     "elect-leaders": Entry("barnabas.admin.elect_leaders", "elect_leaders", "Let the preferred replicas lead."),
     "produce": Entry("barnabas.admin.produce", "produce", "Write records to a topic, from files or standard input."),
     "consume": Entry("barnabas.admin.consume", "consume", "Read records of topics to standard output."),
+    "groups": Entry("barnabas.admin.groups", "groups", "Look at consumer groups, and change where they read."),
+    "txn": Entry("barnabas.admin.transactions", "txn", "Look at transactions, and abort what hangs."),
     "records": Entry("barnabas.admin.records", "records", "Give up the beginning of partitions."),
     "logdirs": Entry("barnabas.admin.log_dirs", "logdirs", "Show log directories, their logs and the cleaner."),
     "dump-log": Entry("barnabas.admin.dump_log", "dump_log", "Show what stands in the files of a log directory."),

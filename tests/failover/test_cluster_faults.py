@@ -78,7 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, java_class_path: str | None)
 @pytest.fixture(scope="module")
 def verdict(world: RemoteWorld, java_class_path: str | None) -> Verdict:
     """What is left after all the faults, read by every kind of client."""
-    readers = [Kind.CONFLUENT_READER, Kind.AIOKAFKA_READER]
+    readers = [Kind.CONFLUENT_READER, Kind.AIOKAFKA_READER, Kind.BARNABAS_READER]
     return world.finish([*readers, Kind.JAVA_READER] if java_class_path else readers)
 
 

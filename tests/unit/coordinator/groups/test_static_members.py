@@ -62,8 +62,16 @@ def test_a_restart_that_the_log_refuses_has_not_happened(group: Driven) -> None:
     assert group.join_error(leader, instance="i1", protocols=(("other", b""),)) is (
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     )
-    group.wait(SESSION_MS)
-    assert [each.member_id for each in group.describe().members] == [], "its session still ends"
+
+
+def test_a_session_ends_of_which_nothing_was_heard_since_the_log_refused_its_restart(group: Driven) -> None:
+    leader, follower = two_static(group)
+    group.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    group.join(instance="i1", session_ms=20_000)
+    group.wait(SESSION_MS - 1)
+    assert [each.member_id for each in group.describe().members] == [leader, follower]
+    group.wait(1)
+    assert group.describe().members == []
 
 
 def test_a_restart_that_is_not_committed_in_time_has_happened(group: Driven) -> None:

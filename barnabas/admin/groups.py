@@ -126,7 +126,14 @@ def members(*, name: str, reach: Reach, output: Format) -> None:
 @groups.command()
 @click.argument("name", metavar="GROUP")
 @click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=5.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
 @output_option
 @cluster_options
 def lag(*, name: str, watch: bool, interval: float, reach: Reach, output: Format) -> None:

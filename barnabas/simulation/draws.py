@@ -25,9 +25,9 @@ from barnabas.simulation.wires import WireWeather
 
 _LONG_GAPS: Final = 0.06
 _LULL_S: Final = 45.0
-_ROT: Final = 0.3
-_OLD_CLIENTS: Final = 0.25
-_FORMAT_ERRANDS: Final = 0.3
+_ROT: Final = 0.25
+_OLD_CLIENTS: Final = 0.2
+_FORMAT_ERRANDS: Final = 0.25
 _FORMAT_GAP_S: Final = 3.0
 
 
@@ -77,6 +77,9 @@ class Draws:
     old_readers: int = 0
     """Clients beside the others that know only the message formats before 2."""
 
+    consumers: int = 0
+    """Readers beside the others that use the public consumer."""
+
     format_errands: tuple[str, ...] = ()
     strikes: list[Moment] | None = None
     errands_at: list[Moment] | None = None
@@ -118,7 +121,8 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         topic_settings["segment.bytes"] = str(of("segment bytes").choice([600, 2000, 10_000]))
     settings, rot_gap_s = _settings(of), _rot_gap_s(of)
     if rot_gap_s:
-        settings["barnabas.scrub.interval.ms"] = str(of("scrub interval").choice([1000, 4000]))
+        # Each pass reads all that there is: the dearest part of such a seed.
+        settings["barnabas.scrub.interval.ms"] = str(of("scrub interval").choice([5000, 15000]))
         # What is open is not flushed by itself, and only what was flushed rots.
         topic_settings.setdefault("segment.bytes", "5000")
     lull = of("lull")
@@ -138,6 +142,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         load=_load(of("load")),
         producers=of("producers").randint(2, 4),
         readers=of("readers").randint(1, 2),
+        consumers=of("consumers").randint(0, 1),
         weights=_weights(of),
         mean_gap_s=of("gap").choice([2.0, 4.0, 7.0]),
         mean_length_s=of("fault length").choice([1.5, 4.0, 8.0]),

@@ -189,11 +189,19 @@ class GroupWalk(RuleBasedStateMachine):
                 name = response.member_id if isinstance(response, JoinGroupResponse) else self.syncing[ticket]
                 self.heard_ms[name] = self.driven.answered_ms[ticket]
             self.collected += 1
+            if getattr(response, "error_code", 0) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                self._take_back()
         for client in self.clients:
             if client.join in self.driven.answers:
                 self._hear_joined(client, client.join)
             if client.sync in self.driven.answers:
                 self._hear_synced(client, client.sync)
+
+    def _take_back(self) -> None:
+        """The log refused that an instance started again: its old member id was heard of by that."""
+        for member in self.group.members.values() if self.group is not None else ():
+            if member.group_instance_id is not None:
+                self.heard_ms[member.member_id] = self.driven.now_ms
 
     def _hear_joined(self, client: Client, ticket: Ticket) -> None:
         client.join, client.wants = None, "join"

@@ -106,16 +106,20 @@ def test_a_static_member_that_does_not_come_has_its_session_counted_on(group: Dr
     assert [each.member_id for each in group.describe().members] == [i2]
 
 
-def test_where_only_static_members_are_left_and_none_comes_their_sessions_decide(group: Driven) -> None:
-    first = group.join(instance="i1", session_ms=150_000)
-    second = group.join(instance="i2", session_ms=150_000)
+def test_where_only_static_members_are_left_the_first_to_come_is_not_waited_for_longer_than_a_rebalance(
+    group: Driven,
+) -> None:
+    tickets = [group.join(instance=each, session_ms=400_000) for each in ("i1", "i2", "i3")]
     group.wait(2 * DELAY_MS)
-    i1, i2 = group.joined(first).member_id, group.joined(second).member_id
-    group.settle([i1, i2])
+    i1, i2, i3 = (group.joined(each).member_id for each in tickets)
+    group.settle([i1, i2, i3])
     group.leave((i1, "i1"))
     group.wait(2 * REBALANCE_MS)
     assert group.state() == "PreparingRebalance"
-    assert group.joined(group.join(i2, instance="i2", session_ms=150_000)).leader == i2
+    ticket = group.join(i3, instance="i3", session_ms=400_000)
+    group.wait(REBALANCE_MS)
+    assert group.joined(ticket).leader == i3
+    assert [each.member_id for each in group.joined(ticket).members] == [i2, i3]
 
 
 def test_when_the_last_member_goes_the_group_is_empty_in_a_new_generation(group: Driven) -> None:
@@ -176,6 +180,18 @@ def test_a_leader_that_never_assigns_is_not_waited_for_beyond_the_rebalance_time
     assert group.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     told = group.joined(group.join(follower))
     assert (told.generation_id, told.leader) == (2, follower)
+
+
+def test_a_static_member_that_was_not_told_of_a_generation_owes_it_nothing(group: Driven) -> None:
+    tickets = [group.join(instance=each, session_ms=400_000) for each in ("i1", "i2")]
+    group.wait(2 * DELAY_MS)
+    i1, i2 = (group.joined(each).member_id for each in tickets)
+    group.settle([i1, i2])
+    leading = group.join(i2, instance="i2", protocols=(("range", b"new"),), session_ms=400_000)
+    group.wait(REBALANCE_MS)
+    assert group.joined(leading).leader == i2
+    group.wait(REBALANCE_MS)
+    assert [each.member_id for each in group.describe().members] == [i1]
 
 
 def test_cooperative_members_rebalance_as_often_as_they_like(group: Driven) -> None:

@@ -62,10 +62,14 @@ class PartitionLog:
             raise LogRefused(refused.error, str(refused)) from refused
         return info.last_offset + 1
 
+    def is_committed(self, end_offset: int) -> bool:
+        """See `CoordinatorLog`."""
+        return self._leads() and (self._acks in _LEADER_ALONE or self.partition.log.high_watermark >= end_offset)
+
     async def committed(self, end_offset: int) -> None:
         """See `CoordinatorLog`."""
         self._require_leadership()
-        if self._acks in _LEADER_ALONE or self.partition.log.high_watermark >= end_offset:
+        if self.is_committed(end_offset):
             return
         waiting = self.partition.when_committed(end_offset)
         try:

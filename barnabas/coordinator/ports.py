@@ -35,6 +35,9 @@ class CoordinatorLog(Protocol):
     async def append(self, batches: bytes) -> int:
         """Append whole batches, all or none; the offset after them. One caller at a time. Raises LogRefused."""
 
+    def is_committed(self, end_offset: int) -> bool:
+        """Whether all below `end_offset` is committed already."""
+
     async def committed(self, end_offset: int) -> None:
         """Wait until all below `end_offset` is committed. Raises LogRefused: NOT_ENOUGH_REPLICAS_AFTER_APPEND while too
         few replicas are in sync (it may still be committed), anything else when the leadership has ended.

@@ -27,6 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
 from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes
+from barnabas.coordinator.entries import Entry, Marker
 from barnabas.coordinator.loading import Loading
 from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
 from barnabas.coordinator.ports import CoordinatorLog, LogRefused
@@ -55,27 +56,6 @@ class ShardSettings:
     commit_timeout_ms: int = 5_000
     load_buffer_bytes: int = 5 * 1024 * 1024
     codec: Codec = Codec.NONE
-
-
-@dataclass(slots=True)
-class _Marker:
-    producer: ProducerStamp
-    commit: bool
-    coordinator_epoch: int
-    written: "asyncio.Future[None]"
-
-
-@dataclass(slots=True)
-class _Entry:
-    """An outcome, or a marker, on its way to being committed."""
-
-    outcome: Outcome
-    deadline_ms: int
-    marker: _Marker | None = None
-    size_bytes: int = 0
-    end_offset: int = -1
-    """The log's end that has to be committed first."""
-    is_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -122,9 +102,9 @@ class Shard(Generic[M]):
         self._error: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._tickets = count(1)
         self._requests: dict[Ticket, _Request] = {}
-        self._queue: deque[_Entry] = deque()
-        self._appending: list[_Entry] = []
-        self._uncommitted: deque[_Entry] = deque()
+        self._queue: deque[Entry] = deque()
+        self._appending: list[Entry] = []
+        self._uncommitted: deque[Entry] = deque()
         self._end_offset = 0
         self._alarm = Alarm(clock, self._ring)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -150,24 +130,32 @@ class Shard(Generic[M]):
         """Why a request cannot be served now; None when it can."""
         return self._error
 
-    async def run(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> Any:
+    def ask(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> "asyncio.Future[Any]":
         """Have the machine handle one request, `call(machine, ticket, now_ms, wall_ms)`; its response.
 
-        That may come at once or, for a request that is parked, much later. `on_lost` makes it where the coordinator
-        cannot serve, or not any longer.
+        That may be there at once or, for a request that is parked, much later; who waits no longer cancels. `on_lost`
+        makes it where the coordinator cannot serve, or not any longer.
         """
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         machine = self._machine
         if machine is None:
             assert self._error is not None
-            return on_lost(self._error)
+            reply.set_result(on_lost(self._error))
+            return reply
         ticket = Ticket(next(self._tickets))
-        request = _Request(asyncio.get_running_loop().create_future(), on_lost)
-        self._requests[ticket] = request
+        self._requests[ticket] = _Request(reply, on_lost)
         try:
             self._take(call(machine, ticket, self._clock.monotonic_ms(), self._clock.wall_ms()))
-            return await request.reply
         finally:
-            self._requests.pop(ticket, None)
+            if reply.done():
+                del self._requests[ticket]
+            else:
+                reply.add_done_callback(lambda _: self._requests.pop(ticket, None))
+        return reply
+
+    async def run(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> Any:
+        """The same, waited for."""
+        return await self.ask(call, on_lost=on_lost)
 
     def tell(self, call: Callable[[M, int, int], Outcome], *, of: M | None = None) -> bool:
         """Have the machine know something that nobody waits for, `call(machine, now_ms, wall_ms)`; False if it is gone.
@@ -194,8 +182,8 @@ class Shard(Generic[M]):
         if refusal is not None:
             raise LogRefused(refusal)
         machine.replay_marker(producer.producer_id, commit=commit)
-        marker = _Marker(producer, commit, coordinator_epoch, asyncio.get_running_loop().create_future())
-        self._put(_Entry(Outcome(), self._deadline(), marker))
+        marker = Marker(producer, commit, coordinator_epoch, asyncio.get_running_loop().create_future())
+        self._put(Entry(Outcome(), self._deadline(), marker))
         await marker.written
 
     # Its life.
@@ -246,7 +234,7 @@ class Shard(Generic[M]):
         )
         self._machine, self._error = machine, None
         # Not all of what was read may be committed: everything waits for that, first of all what follows from it.
-        self._put(_Entry(Outcome(), self._deadline()))
+        self._put(Entry(Outcome(), self._deadline()))
         self._take(
             machine.loaded(coordinator_epoch=self.coordinator_epoch, now_ms=now_ms, wall_ms=self._clock.wall_ms())
         )
@@ -300,7 +288,7 @@ class Shard(Generic[M]):
             if outcome.is_immediate or not (self._queue or self._appending or self._uncommitted):
                 self._finish(outcome)
             else:
-                self._put(_Entry(outcome, self._deadline()))
+                self._put(Entry(outcome, self._deadline()))
 
     def _write(self, outcome: Outcome) -> None:
         machine = self._machine
@@ -312,7 +300,7 @@ class Shard(Generic[M]):
             return
         for record in outcome.records:
             machine.replay(record, outcome.producer)
-        self._put(_Entry(outcome, self._deadline(), size_bytes=size_bytes))
+        self._put(Entry(outcome, self._deadline(), size_bytes=size_bytes))
 
     def _size_refusal(self, outcome: Outcome, size_bytes: int) -> ErrorCode | None:
         if batch_size(size_bytes) <= self.log.max_batch_bytes:
@@ -331,7 +319,7 @@ class Shard(Generic[M]):
             self._lose(ticket, coordinator_error(error))
         self._drop()
 
-    def _put(self, entry: _Entry) -> None:
+    def _put(self, entry: Entry) -> None:
         self._queue.append(entry)
         if self._writer is None or self._writer.done():
             self._writer = self._start(self._append_all(), "append")
@@ -364,7 +352,7 @@ class Shard(Generic[M]):
                 if self._machine is not None:
                     self._drop()
 
-    def _next_batch(self) -> list[_Entry]:
+    def _next_batch(self) -> list[Entry]:
         """What goes into one append: at least one outcome, and as many of the next as fit."""
         queue = self._queue
         first = queue.popleft()
@@ -380,7 +368,7 @@ class Shard(Generic[M]):
             taken.append(queue.popleft())
         return taken
 
-    async def _append(self, entries: list[_Entry]) -> None:
+    async def _append(self, entries: list[Entry]) -> None:
         batch = self._batch(entries)
         end_offset = self._end_offset
         if batch is not None:
@@ -391,6 +379,10 @@ class Shard(Generic[M]):
             return
         self._end_offset = end_offset
         self._appending = []
+        if not self._uncommitted and self.log.is_committed(end_offset):
+            for entry in entries:
+                self._complete(entry)
+            return
         for entry in entries:
             entry.end_offset = end_offset
             self._uncommitted.append(entry)
@@ -398,7 +390,7 @@ class Shard(Generic[M]):
             self._is_committing = True
             self._start(self._commit_all(), "commit")
 
-    def _batch(self, entries: list[_Entry]) -> bytes | None:
+    def _batch(self, entries: list[Entry]) -> bytes | None:
         wall_ms = self._clock.wall_ms()
         marker = entries[0].marker
         if marker is not None:
@@ -430,7 +422,7 @@ class Shard(Generic[M]):
         finally:
             self._is_committing = False
 
-    def _unanswered(self) -> Iterator[_Entry]:
+    def _unanswered(self) -> Iterator[Entry]:
         """All that is on its way and has not been answered, oldest first."""
         on_their_way = (*self._uncommitted, *self._appending, *self._queue)
         return (entry for entry in on_their_way if not entry.is_answered)
@@ -449,7 +441,7 @@ class Shard(Generic[M]):
                 return
             self._fail(entry, ErrorCode.REQUEST_TIMED_OUT)
 
-    def _complete(self, entry: _Entry) -> None:
+    def _complete(self, entry: Entry) -> None:
         if entry.marker is not None and not entry.marker.written.done():
             entry.marker.written.set_result(None)
         self._finish(entry.outcome)
@@ -459,7 +451,7 @@ class Shard(Generic[M]):
         for effect in outcome.effects:
             self._carry_out(self, effect)
 
-    def _fail(self, entry: _Entry, error: ErrorCode) -> None:
+    def _fail(self, entry: Entry, error: ErrorCode) -> None:
         if entry.is_answered:
             return
         entry.is_answered = True

@@ -55,11 +55,14 @@ class MemoryLog:
         place(buffer, 0, header)
         self.batches.append((header, bytes(buffer)))
 
+    def is_committed(self, end_offset: int) -> bool:
+        return self.lacks is None and (self.commits_up_to is None or self.commits_up_to >= end_offset)
+
     async def committed(self, end_offset: int) -> None:
         while True:
             if self.lacks is not None:
                 raise LogRefused(self.lacks)
-            if self.commits_up_to is None or self.commits_up_to >= end_offset:
+            if self.is_committed(end_offset):
                 return
             self._moved = asyncio.Event()
             await self._moved.wait()

@@ -56,6 +56,14 @@ def test_a_tombstone_deletes_and_a_group_without_offsets_is_gone() -> None:
     assert (offsets.of("g"), offsets.group_ids(), len(offsets)) == (None, [], 0)
 
 
+def test_nothing_is_kept_of_what_is_gone() -> None:
+    offsets = played((KEY, 5, None), (OffsetKey("g", "u", 0), 6, FIRST), (KEY, None, None), (FIRST, COMMIT))
+    group = offsets.of("g")
+    assert group is not None
+    assert [topic for topic, _ in group.topics()] == ["u"]
+    assert offsets._groups_of_producer == {}
+
+
 def test_a_tombstone_of_what_is_not_there_changes_nothing() -> None:
     offsets = played((KEY, 5, None), (OffsetKey("g", "t", 1), None, None), (OffsetKey("h", "t", 0), None, None))
     assert (committed(offsets), offsets.group_ids(), len(offsets)) == (5, ["g"], 1)

@@ -98,6 +98,25 @@ async def test_batches_of_many_partitions_share_a_request() -> None:
 
 
 @virtual_time
+async def test_no_more_than_five_requests_are_under_way_to_a_broker() -> None:
+    wire = small_cluster(20)
+    release = asyncio.Event()
+
+    async def hold(asked: Asked) -> None:
+        if asked.key is ApiKey.PRODUCE:
+            await release.wait()
+
+    wire.small.on_request = hold
+    async with wire.cluster() as cluster, Producer(cluster, options=ProducerOptions(linger_ms=0)) as producer:
+        for number in range(20):
+            await producer.send("t", None, b"v", partition=number)
+            await asyncio.sleep(0.01)
+        assert list(producer._sender._requests.values()) == [5]
+        release.set()
+    assert len(produced(wire.small)) == 6, "what waited went together"
+
+
+@virtual_time
 async def test_a_request_stays_below_its_size() -> None:
     wire = small_cluster(10)
     options = ProducerOptions(linger_ms=50, max_request_bytes=1000)

@@ -248,6 +248,20 @@ async def test_after_a_lost_record_only_an_abort_is_left_and_then_a_new_epoch() 
 
 
 @virtual_time
+async def test_what_waits_in_a_transaction_that_failed_is_told_at_once() -> None:
+    wire, coordinator = stage()
+    coordinator.errors[ApiKey.TXN_OFFSET_COMMIT] = [ErrorCode.ILLEGAL_GENERATION]
+    async with wire.cluster() as cluster, producer_of(cluster, linger_ms=60_000) as producer:
+        producer.begin_transaction()
+        sent = await producer.send("t", None, b"v", partition=0)
+        with pytest.raises(TransactionFailed):
+            await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(9)}, GroupMetadata("g"))
+        with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+            await asyncio.wait_for(sent, 1)
+        await producer.abort_transaction()
+
+
+@virtual_time
 async def test_a_transaction_that_is_committed_while_a_record_is_lost_is_not() -> None:
     wire, coordinator = stage()
     coordinator.on_produce = lambda asked: refusal(asked, ErrorCode.INVALID_RECORD)

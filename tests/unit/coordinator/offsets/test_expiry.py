@@ -41,6 +41,7 @@ def test_offsets_without_a_group_age_from_their_commit() -> None:
 
 def test_offsets_of_an_empty_group_age_from_when_it_became_so() -> None:
     last_moment(offsets_at(T0 - 100 * DAY), EMPTY, T0 + RETENTION)
+    last_moment(offsets_at(T0 + DAY), EMPTY, T0 + RETENTION)
 
 
 def test_offsets_of_an_empty_group_that_does_not_tell_since_when_age_from_their_commit() -> None:

@@ -220,10 +220,15 @@ class Fetcher:
             topics = topics_of(state.topic_partition for state in (strangers or self.states.values()))
             if topics:
                 self._begin("metadata", partial(self._refresh, topics, strangers))
-        lost = [state for state in due if self._positioning.is_wanted(state)]
+        # Committed offsets are asked of the group's coordinator, all else of a leader.
+        lost = [
+            state
+            for state in due
+            if self._positioning.is_wanted(state) and (state.wants_committed or state not in strangers)
+        ]
         if lost:
             self._begin("positions", partial(self._settle, lost))
-        self._fetch_all([state for state in due if state not in lost and state not in strangers])
+        self._fetch_all([state for state in due if not self._positioning.is_wanted(state) and state not in strangers])
         wake_s = [state.not_before_s for state in self.states.values() if state.not_before_s > now_s]
         return max(min([*wake_s, self._refreshed_at_s + max_age_s, now_s + max_age_s]) - now_s, 0.001)
 

@@ -414,7 +414,8 @@ def _record(operation: Produce, now_ms: int) -> Record:
     return Record(0, now_ms, operation.key, operation.value, ())
 
 
-def _value_in(record: Record) -> bytes:
+def value_in(record: Record) -> bytes:
+    """The value by which a record is known, wherever it stands."""
     return record.value or dict(record.headers).get(_VALUE) or b""
 
 
@@ -427,7 +428,7 @@ def _decode(record_set: memoryview | None, position: int) -> tuple[list[tuple[in
         for at, header in iterate_entries(record_set):
             verify_entry(record_set, at, header)
             records = iterate_entry_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
-            found += [(each.offset, _value_in(each)) for each in records if each.offset >= position]
+            found += [(each.offset, value_in(each)) for each in records if each.offset >= position]
             # Compaction may have left less of a batch than it covers, or nothing.
             position = max(position, header.next_offset)
     except TruncatedBatch:

@@ -18,6 +18,7 @@ from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation import script
 from barnabas.simulation.comparison import differences
+from barnabas.simulation.consumers import ConsumerProcess
 from barnabas.simulation.convergence import leaderless, why_not_converged
 from barnabas.simulation.decay import Decay
 from barnabas.simulation.draws import Draws, draw, schedule
@@ -165,6 +166,9 @@ class Trial:
         if draws.format_errands_at:
             about_formats = FormatErrands(world, world.client_name(), draws.format_errands_at)
             about_formats.start(about_formats.run())
+        for _ in range(draws.consumers):
+            consumer = ConsumerProcess(stage, world.client_name(), self._partitions)
+            consumer.start(consumer.run())
         damage = Damage(
             world,
             may_lose_all=draws.syncs_each_append,

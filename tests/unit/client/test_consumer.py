@@ -290,3 +290,30 @@ async def test_what_is_not_assigned_any_more_is_not_handed_out(small: SmallClust
         fill(small, T0, 3)
         fill(small, T1, 3)
         assert (await next_batch(consumer)).topic_partition == T1
+
+
+async def test_who_waits_for_a_leader_waits(small: SmallCluster, cluster: Cluster) -> None:
+    """The driver looks again when something happened, and not because nothing did."""
+    small.add_topic("t")
+
+    async def slowly(asked: Asked) -> None:
+        if asked.key is ApiKey.METADATA:
+            await asyncio.sleep(0.5)
+
+    small.on_request = slowly
+    made = 0
+
+    def count(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
+        nonlocal made
+        made += 1
+        return asyncio.Task(work, loop=loop, **options)
+
+    async with reading(cluster, T0) as consumer:
+        await consumer.position(T0)
+        asyncio.get_running_loop().set_task_factory(count)
+        consumer.assign([])
+        consumer.assign([T0])
+        cluster.forget("t")
+        await asyncio.sleep(0.3)
+        asyncio.get_running_loop().set_task_factory(None)
+    assert made < 20

@@ -10,7 +10,7 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Collection
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.outcome import Effect, Machine
@@ -85,6 +85,13 @@ class Coordination:
                 return None
             count = self._partition_counts[topic] = len(TopicAssignment.decode(found.data).partitions)
         return coordinator_partition(name, count) if count else None
+
+    def find_group_shard(self, group_id: str) -> "Shard[GroupCoordinator] | Literal[False] | None":
+        """As `group_shard`, without waiting; False where ZooKeeper has to be asked."""
+        count = self._partition_counts.get(CONSUMER_OFFSETS)
+        if not count or not self._metadata.has_topic(CONSUMER_OFFSETS):
+            return False
+        return self.groups.get(coordinator_partition(group_id, count))
 
     async def group_shard(self, group_id: str) -> Shard[GroupCoordinator] | None:
         """Who coordinates a group, if that is this broker. Raises ZooKeeperError."""

@@ -5,29 +5,36 @@ While the group is loaded the answer is NONE, as in Kafka: nobody is given up me
 1 throttle time · 3 static members · 4 flexible
 """
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 from barnabas.coordinator.group_requests import is_group_id
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import heartbeat
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from broker.coordinator_access import ask_group
+from broker.coordinator_access import start_asking_group
 from broker.registry import Handler
 from broker.services import RequestContext
 
 
-async def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    """Ask the group's coordinator."""
+def handle(request: HeartbeatRequest, context: RequestContext) -> "HeartbeatResponse | asyncio.Future[Any]":
+    """Ask the group's coordinator, which nearly always answers at once."""
     if not is_group_id(request.group_id):
-        response = HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    else:
-        response = await ask_group(
-            context,
-            request.group_id,
-            lambda machine, ticket, now_ms, wall_ms: machine.heartbeat(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
-            _lost,
-        )
+        return _counted(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID), context)
+    asked = start_asking_group(
+        context,
+        request.group_id,
+        lambda machine, ticket, now_ms, wall_ms: machine.heartbeat(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
+        _lost,
+    )
+    if asked.done():
+        return _counted(asked.result(), context)
+    asked.add_done_callback(lambda done: None if done.cancelled() else _counted(done.result(), context))
+    return asked
+
+
+def _counted(response: HeartbeatResponse, context: RequestContext) -> HeartbeatResponse:
     context.broker.metrics.count_error(ApiKey.HEARTBEAT, ErrorCode(response.error_code))
     return response
 

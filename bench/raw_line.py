@@ -1,0 +1,196 @@
+"""Connections for loads on coordinators: requests in the newest version of Kafka 2.7, nothing negotiated or retried.
+
+A `Line` asks for one thing at a time as a message, or sends frames that are encoded already and counts how long after
+they were due each was answered. `pace` sends such frames at a steady rate; they do not wait for answers, so a broker
+that stalls is seen with all the requests that it holds up.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from barnabas.client.connection import Address
+from barnabas.client.errors import raise_for
+from barnabas.client.transport import Channel, FrameReceiver, connect_tcp
+from barnabas.protocol.compiler import decode_whole
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.frames import decode_response_header, frame_request
+from barnabas.protocol.messages import create_topics, find_coordinator
+from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.schema import Api
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+NOT_YET: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""What brokers answer until all that was made is led."""
+
+_CLIENT: Final = "bench"
+_AGAIN_S: Final = 0.05
+_PATIENCE_S: Final = 120.0
+
+
+class WrongAnswer(Exception):
+    """An answer is not the one that every such request gets."""
+
+
+class Line(FrameReceiver):
+    """One connection; made by `open_line`. Answers come in the order of the requests."""
+
+    def __init__(self) -> None:
+        self.latencies_ms: list[float] = []
+        self.expected: bytes | None = None
+        """What a frame of `send` is answered."""
+        self._channel: Channel | None = None
+        self._waiting: deque[asyncio.Future[bytearray] | float] = deque()
+        self._lost: str | None = None
+
+    async def ask(self, api: Api, request: object) -> Any:
+        """The response to a request."""
+        frame = await self.exchange(encoded(api, request))
+        version = api.versions[-1]
+        _, position = decode_response_header(api.key, version, frame)
+        return decode_whole(api.response, version, frame, position)
+
+    async def exchange(self, frame: bytes) -> bytearray:
+        """What is answered to a frame."""
+        answer: asyncio.Future[bytearray] = asyncio.get_running_loop().create_future()
+        self._put(frame, answer)
+        async with asyncio.timeout(_PATIENCE_S):
+            return await answer
+
+    def send(self, frame: bytes, due_s: float) -> None:
+        """Send what is answered as `expected`; its latency counts from `due_s` of the performance counter."""
+        self._put(frame, due_s)
+
+    @property
+    def is_answered(self) -> bool:
+        self._check()
+        return not self._waiting
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+
+    def attach(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def frame_received(self, frame: bytearray) -> None:
+        asked = self._waiting.popleft()
+        if not isinstance(asked, float):
+            if not asked.done():
+                asked.set_result(frame)
+            return
+        self.latencies_ms.append((time.perf_counter() - asked) * 1000)
+        if frame != self.expected:
+            self._lost = f"{bytes(frame)!r} where {self.expected!r} is answered to others"
+
+    def channel_lost(self, reason: str) -> None:
+        self._lost = self._lost or reason
+        for asked in self._waiting:
+            if isinstance(asked, asyncio.Future) and not asked.done():
+                asked.set_exception(ConnectionError(reason))
+
+    def _put(self, frame: bytes, asked: "asyncio.Future[bytearray] | float") -> None:
+        self._check()
+        assert self._channel is not None
+        self._waiting.append(asked)
+        self._channel.send((frame,))
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise WrongAnswer(self._lost)
+
+
+def encoded(api: Api, request: object) -> bytes:
+    """A whole frame, always with the same correlation id, so that equal answers are equal bytes."""
+    parts = frame_request(api.key, api.versions[-1], correlation_id=1, client_id=_CLIENT, request=request)
+    return b"".join(cast("list[bytes]", parts))
+
+
+async def open_line(address: Address) -> Line:
+    line = Line()
+    line.attach(await connect_tcp(address.host, address.port, line))
+    return line
+
+
+async def until_served(ask: Callable[[], Awaitable[Any]], codes: Callable[[Any], Collection[int]]) -> Any:
+    """Ask until nothing of the answer is in `NOT_YET`, and return it. Raises ClientError for other errors."""
+    ends_s = time.monotonic() + _PATIENCE_S
+    while True:
+        answer = await ask()
+        found = [ErrorCode(code) for code in codes(answer)]
+        if not any(code in NOT_YET for code in found):
+            for code in found:
+                raise_for(code)
+            return answer
+        if time.monotonic() > ends_s:
+            raise TimeoutError(f"{found} is answered for {_PATIENCE_S} s")
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def coordinator_of(line: Line, key: str, kind: int) -> Address:
+    request = FindCoordinatorRequest(key, kind)
+    found = await until_served(lambda: line.ask(find_coordinator.API, request), lambda response: [response.error_code])
+    return Address(found.host, found.port)
+
+
+async def create_topic(line: Line, name: str, partitions: int, replication_factor: int = 1) -> None:
+    request = CreateTopicsRequest([CreatableTopic(name, partitions, replication_factor)], 60_000)
+    created = await line.ask(create_topics.API, request)
+    raise_for(created.topics[0].error_code, created.topics[0].error_message)
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """What came of a steady load."""
+
+    requests: int
+    seconds: float
+    latencies_ms: Sequence[float]
+
+    def percentile_ms(self, share: float) -> float:
+        return percentile(self.latencies_ms, share)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    found = sorted(values)
+    return found[min(len(found) - 1, int(len(found) * share))]
+
+
+async def pace(turns: Sequence[tuple[Line, bytes]], *, rate: float, seconds: float) -> Paced:
+    """Send the frames in turn, over and over, `rate` a second."""
+    lines = {id(line): line for line, _ in turns}.values()
+    for line in lines:
+        line.latencies_ms.clear()
+    total = int(rate * seconds)
+    following = itertools.cycle(turns)
+    started = time.perf_counter()
+    number = 0
+    while number < total:
+        now = time.perf_counter()
+        while number < total and (due := started + number / rate) <= now:
+            line, frame = next(following)
+            line.send(frame, due)
+            number += 1
+        await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
+    ends = time.perf_counter() + _PATIENCE_S
+    while not all(line.is_answered for line in lines):
+        if time.perf_counter() > ends:
+            raise TimeoutError(f"answers are missing {_PATIENCE_S} s after the end")
+        await asyncio.sleep(_AGAIN_S)
+    latencies = [latency for line in lines for latency in line.latencies_ms]
+    return Paced(total, time.perf_counter() - started, latencies)

@@ -124,6 +124,15 @@ def test_offsets_of_topics_that_members_consume_stay(group: Driven) -> None:
     assert fetched(group) == {("used", 0): 1}
 
 
+def test_topics_of_a_generation_count_from_its_beginning(group: Driven) -> None:
+    (leader,) = group.stable(1, protocols=subscribed_to("old"))
+    group.commit(member_id=leader, generation_id=1, topics={"new": (0,), "old": (0,)})
+    group.join(leader, protocols=subscribed_to("new"))
+    assert group.state() == "CompletingRebalance"
+    delete_offsets(group, "new", "old")
+    assert fetched(group) == {("new", 0): 1}
+
+
 def test_offsets_of_groups_whose_subscriptions_are_unknown_stay(group: Driven) -> None:
     (leader,) = group.stable(1, protocols=(("range", b"?"),))
     group.commit(member_id=leader, generation_id=1)

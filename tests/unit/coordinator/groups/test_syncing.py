@@ -141,6 +141,19 @@ def test_where_nobody_comes_back_after_a_refusal_the_group_becomes_empty(
     assert group.state() == "Empty"
 
 
+def test_after_a_refusal_nobody_is_waited_for_longer_than_a_rebalance(group: Driven, gathered: tuple[str, str]) -> None:
+    leader, follower = gathered
+    group.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    group.sync(leader, 1)
+    group.refuses = None
+    ticket = group.join(follower)
+    for _ in range(12):
+        assert group.is_parked(ticket)
+        group.wait(5_000)
+        group.heartbeat(leader, 1)
+    assert group.joined(ticket).leader == follower
+
+
 def test_where_it_is_not_committed_in_time_all_join_again_and_it_stands(
     group: Driven, gathered: tuple[str, str]
 ) -> None:

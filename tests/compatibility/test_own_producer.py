@@ -26,6 +26,10 @@ from barnabas.client import (
     open_cluster,
 )
 from barnabas.client.group_admin import GroupAdmin
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.messages import produce
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.records import Record, build_batch
 from tests.compatibility.brokers import RunningBroker
 
 T = TypeVar("T")
@@ -257,3 +261,47 @@ def test_the_commands_about_transactions(broker: RunningBroker, capsys: pytest.C
     assert (row["state"], row["partitions"]) == ("Ongoing", [f"{topic}-0"])
     assert (hanging[0], hanging[1]) == (0, "no transaction hangs\n")
     assert command(broker, capsys, "txn", "abort", f"{topic}:0", "--start-offset", "77", "--yes")[0] == 3
+
+
+def test_a_hanging_transaction_is_ended(broker: RunningBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = broker.new_topic()
+    at = TopicPartition(topic, 0)
+
+    async def hang(cluster: Cluster) -> int:
+        """Write a transactional record without a transaction, as a request does that comes too late."""
+        options = transactional(f"{topic}-id")
+        async with Producer(cluster, options=options) as producer:
+            assert producer._transactions is not None
+            producer_id, epoch = producer._transactions.identity
+        batch = build_batch(
+            [Record(0, 1000, None, b"late")],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = [TopicProduceData(topic, [PartitionProduceData(0, batch)])]
+        request = ProduceRequest(f"{topic}-id", -1, 10_000, data)
+        response = await cluster.ask((await cluster.leader(at)).node_id, produce.API, request)
+        code = response.responses[0].partitions[0].error_code
+        if code:
+            # A broker that asks the coordinator first lets no transaction hang (KIP-890).
+            assert code == ErrorCode.INVALID_TXN_STATE
+            return -1
+        async with Producer(cluster) as plain:
+            await plain.send_and_wait(topic, None, b"behind", partition=0)
+        return producer_id
+
+    producer_id = run(broker, hang)
+    if producer_id < 0:
+        return
+    assert read(broker, topic) == []
+    status, out, _ = command(broker, capsys, "txn", "find-hanging", topic, "--older-than", "0", "-o", "json")
+    if status == 0:
+        (row,) = json.loads(out)
+        assert (row["producer_id"], row["start_offset"]) == (producer_id, 0)
+        named = ("--start-offset", "0")
+    else:
+        named = ("--producer-id", str(producer_id), "--producer-epoch", "0", "--coordinator-epoch", "-1")
+    assert command(broker, capsys, "txn", "abort", f"{topic}:0", *named, "--yes")[0] == 0
+    assert read(broker, topic) == [b"behind"]

@@ -11,7 +11,11 @@ from typing import Final, Protocol
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
 _WORD: Final = Struct("<I")
+
+_KEYS_KEPT: Final = 4096
+_LONGEST_KEY_KEPT: Final = 128
 
 
 def murmur2(data: bytes) -> int:
@@ -32,7 +36,7 @@ def murmur2(data: bytes) -> int:
 
 def partition_of_key(key: bytes, partitions: int) -> int:
     """The partition of a key among `partitions`."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (murmur2(key) & _POSITIVE) % partitions
 
 
 class Partitioner(Protocol):
@@ -50,16 +54,25 @@ class Partitioner(Protocol):
 class DefaultPartitioner:
     """Chooses partitions of topics; remembers where records without a key go at the moment."""
 
-    __slots__ = ("_random", "_sticking")
+    __slots__ = ("_hashes", "_random", "_sticking")
 
     def __init__(self, random: random.Random) -> None:
         self._random = random
         self._sticking: dict[str, int] = {}
+        # Keys come again, and hashing one takes as long as the rest of sending its record.
+        self._hashes: dict[bytes, int] = {}
 
     def choose(self, topic: str, key: bytes | None, partitions: int) -> int:
         """The partition for a record."""
         if key is not None:
-            return partition_of_key(key, partitions)
+            hashed = self._hashes.get(key)
+            if hashed is None:
+                hashed = murmur2(key) & _POSITIVE
+                if len(self._hashes) >= _KEYS_KEPT:
+                    self._hashes.clear()
+                if len(key) <= _LONGEST_KEY_KEPT:
+                    self._hashes[key] = hashed
+            return hashed % partitions
         chosen = self._sticking.get(topic, partitions)
         if chosen >= partitions:
             chosen = self._sticking[topic] = self._random.randrange(partitions)

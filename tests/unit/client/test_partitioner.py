@@ -32,6 +32,14 @@ def test_keys_go_where_another_client_sends_them(key: bytes, partitions: int) ->
     assert partition_of_key(key, partitions) == (murmur2_of_kafka_python(key) & 0x7FFFFFFF) % partitions
 
 
+def test_the_partitioner_chooses_by_key_however_many_there_are(seed: int) -> None:
+    partitioner = DefaultPartitioner(random.Random(seed))
+    keys = [b"%d" % number for number in range(5000)] + [b"0", bytes(200)]
+    assert [partitioner.choose("t", key, 7) for key in keys] == [partition_of_key(key, 7) for key in keys]
+    assert [partitioner.choose("t", key, 9) for key in keys] == [partition_of_key(key, 9) for key in keys]
+    assert len(partitioner._hashes) <= 4096
+
+
 def test_records_without_a_key_stick_until_their_batch_is_closed(seed: int) -> None:
     partitioner = DefaultPartitioner(random.Random(seed))
     first = partitioner.choose("t", None, 5)

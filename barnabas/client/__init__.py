@@ -1,13 +1,30 @@
 """Asyncio client of the Kafka protocol: a cluster, and what is done with it.
 
 async with open_cluster("localhost:9092") as cluster:
-async with Producer(cluster) as producer:
-await producer.send("words", b"key", b"value")
-await Admin(cluster).create_topics([NewTopic("more", partitions=3)])
+    await Admin(cluster).create_topics([NewTopic("words", partitions=3)])
+    async with Producer(cluster) as producer:
+        await producer.send("words", b"key", b"value")
+    async with Consumer(cluster, ConsumerOptions(group_id="readers")) as consumer:
+        await consumer.subscribe(["words"])
+        async for batch in consumer.batches():
+            print(batch.records)
 """
 
 from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.assignors.range_assignor import RangeAssignor
+from barnabas.client.assignors.round_robin_assignor import RoundRobinAssignor
+from barnabas.client.assignors.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
 from barnabas.client.cluster import Cluster, ClusterOptions, open_cluster
+from barnabas.client.consumer import ConsumedRecord, Consumer, NotAssigned
+from barnabas.client.consumer_options import (
+    CommitFailed,
+    ConsumerOptions,
+    IsolationLevel,
+    LogTruncated,
+    NoOffset,
+    OffsetOutOfRange,
+    OffsetReset,
+)
 from barnabas.client.coordinators import GroupMetadata, OffsetAndMetadata
 from barnabas.client.errors import (
     ClientError,
@@ -23,6 +40,7 @@ from barnabas.client.errors import (
     UnsupportedByBroker,
     WrongTransactionState,
 )
+from barnabas.client.fetched_records import FetchedRecords
 from barnabas.client.outgoing import Delivery, RecordMetadata, Sent
 from barnabas.client.partitioner import DefaultPartitioner, Partitioner
 from barnabas.client.producer import Producer, utf8
@@ -41,23 +59,38 @@ __all__ = [
     "ClusterOptions",
     "ClusterUnreachable",
     "Codec",
+    "CommitFailed",
     "ConnectionFailed",
+    "ConsumedRecord",
+    "Consumer",
+    "ConsumerOptions",
+    "CooperativeStickyAssignor",
     "DefaultPartitioner",
     "Delivery",
     "ErrorCode",
+    "FetchedRecords",
     "GroupMetadata",
+    "IsolationLevel",
     "KafkaError",
+    "LogTruncated",
     "NewTopic",
+    "NoOffset",
+    "NotAssigned",
     "OffsetAndMetadata",
+    "OffsetOutOfRange",
+    "OffsetReset",
     "Partitioner",
     "Producer",
     "ProducerClosed",
     "ProducerFenced",
     "ProducerOptions",
     "ProtocolViolation",
+    "RangeAssignor",
     "RecordMetadata",
     "RequestTimedOut",
+    "RoundRobinAssignor",
     "Sent",
+    "StickyAssignor",
     "TopicPartition",
     "TransactionAborted",
     "TransactionFailed",

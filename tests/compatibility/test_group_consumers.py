@@ -1,11 +1,12 @@
 """Groups of real consumers: members come, leave and crash; each record is read, each partition has one owner."""
 
+import signal
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,15 @@ from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from tests.compatibility.brokers import RunningBroker
-from tests.compatibility.group_member import ASSIGNORS
+from tests.compatibility.group_member import ASSIGNORS, SESSION_MS
 from tests.support.broker_process import BrokerProcess
+from tests.support.java import compile_java
 from tests.support.kafka import ONE_BROKER_SETTINGS
+from tests.support.kafka_jars import CLIENT_JARS, NEWER_CLIENT_JARS, JarsNotAvailable, class_path, java_command
 from tests.support.zookeeper import new_zookeeper
 
+JAVA_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
+JAVA_CLIENTS = {"java-2.7": CLIENT_JARS, "java-3.9": NEWER_CLIENT_JARS}
 PARTITIONS = 6
 SECONDS = 40.0
 
@@ -35,15 +40,26 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
         yield RunningBroker(barnabas.bootstrap, barnabas.log_directory)
 
 
+@pytest.fixture(scope="module")
+def java_class_paths(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """What runs `GroupMember`, by client."""
+    try:
+        return {
+            client: compile_java(JAVA_MEMBER, jars=class_path(jars), output=tmp_path_factory.mktemp(client))
+            for client, jars in JAVA_CLIENTS.items()
+        }
+    except JarsNotAvailable as error:
+        pytest.skip(str(error))
+
+
 class Member:
     """A consumer in a process of its own, and what it has read."""
 
-    def __init__(self, broker: RunningBroker, group: str, topic: str, client: str, assignor: str) -> None:
-        self.name = f"{client} with {assignor}"
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
         self.read: list[Place] = []
-        arguments = [client, broker.bootstrap, group, topic, assignor]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.compatibility.group_member", *arguments],
+            command,
             cwd=Path(__file__).parents[2],
             stdout=subprocess.PIPE,
             text=True,
@@ -55,19 +71,20 @@ class Member:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             # Who is killed may be in the midst of a line.
-            if line.endswith("\n"):
+            if line.startswith("record ") and line.endswith("\n"):
                 _, partition, offset = line.split()
                 self.read.append((int(partition), int(offset)))
 
     def leave(self) -> None:
         self._process.terminate()
-        assert self._end() == 0, f"{self.name} did not leave in order"
+        assert self._end() in {0, 128 + signal.SIGTERM}, f"{self.name} did not leave in order"
 
     def crash(self) -> None:
         self._process.kill()
         self._end()
 
     def _end(self) -> int:
+        """The status with which it ended; Java's is that of the signal when it was told to leave."""
         status = self._process.wait(SECONDS)
         self._reader.join(SECONDS)
         return status
@@ -76,8 +93,9 @@ class Member:
 class Group:
     """A group on a topic of its own."""
 
-    def __init__(self, broker: RunningBroker) -> None:
+    def __init__(self, broker: RunningBroker, java_class_paths: Mapping[str, str]) -> None:
         self.broker = broker
+        self._java_class_paths = java_class_paths
         self.name = f"group-{uuid.uuid4().hex[:12]}"
         self.topic = broker.new_topic(partitions=PARTITIONS)
         self.members: list[Member] = []
@@ -86,7 +104,13 @@ class Group:
         self._producer = Producer({"bootstrap.servers": broker.bootstrap})
 
     def join(self, client: str, assignor: str) -> Member:
-        self.members.append(Member(self.broker, self.name, self.topic, client, assignor))
+        place = [self.broker.bootstrap, self.name, self.topic, assignor]
+        if client in JAVA_CLIENTS:
+            java = [java_command(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m"]
+            command = [*java, "-cp", self._java_class_paths[client], "GroupMember", *place, str(SESSION_MS)]
+        else:
+            command = [sys.executable, "-m", "tests.compatibility.group_member", client, *place]
+        self.members.append(Member(f"{client} with {assignor}", command))
         return self.members[-1]
 
     def send(self, count: int) -> None:
@@ -145,8 +169,10 @@ def _await(holds: Callable[[], bool], otherwise: Callable[[], str]) -> None:
 
 
 @pytest.fixture
-def group(broker: RunningBroker) -> Iterator[Group]:
-    made = Group(broker)
+def group(broker: RunningBroker, request: pytest.FixtureRequest) -> Iterator[Group]:
+    """A group that Java's clients can join where the test is one of theirs."""
+    is_javas = request.node.get_closest_marker("java") is not None
+    made = Group(broker, request.getfixturevalue("java_class_paths") if is_javas else {})
     yield made
     made.close()
 
@@ -176,6 +202,18 @@ def _live(group: Group, members: Sequence[tuple[str, str]]) -> None:
 )
 def test_members_come_and_go_and_every_record_is_read(group: Group, client: str, assignor: str) -> None:
     _live(group, [(client, assignor)] * 3)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("client", JAVA_CLIENTS)
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_members_of_java_come_and_go_and_every_record_is_read(group: Group, client: str, assignor: str) -> None:
+    _live(group, [(client, assignor)] * 3)
+
+
+@pytest.mark.java
+def test_members_of_java_and_of_librdkafka_share_a_topic(group: Group) -> None:
+    _live(group, [(client, "range") for client in ("confluent-kafka", *JAVA_CLIENTS)])
 
 
 def test_members_of_different_clients_share_a_topic(group: Group) -> None:

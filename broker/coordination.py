@@ -9,14 +9,16 @@ parts, and by a part of the partitions every group would be somewhere else.
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, Literal, TypeVar
 
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.outcome import Effect, Machine
 from barnabas.coordinator.partitioning import coordinator_partition
 from barnabas.coordinator.shard import Shard, ShardSettings
+from barnabas.coordinator.transactions.requests import Producer
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.offload import Offload
@@ -37,10 +39,12 @@ _UUID_BITS: Final = 128
 M = TypeVar("M", bound=Machine)
 
 CarryOut = Callable[[Shard[Any], Effect], None]
+Verify = Callable[[Producer, TopicPartition], Awaitable[ErrorCode]]
+"""Whether a partition is part of a producer's open transaction; see `broker.transaction_verification`."""
 
 
 class Coordination:
-    """See the module. `carry_out` begins what coordinators want done in the cluster."""
+    """See the module. `carry_out` begins what coordinators want done in the cluster, `verify` asks all of them."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Coordination:
         self.groups: dict[int, Shard[GroupCoordinator]] = {}
         self.transactions: dict[int, Shard[TransactionCoordinator]] = {}
         self.carry_out: CarryOut = _nothing_to_do
+        self.verify: Verify = _nobody_to_ask
         self._settings = settings
         self._metadata = metadata
         self._zk = zk
@@ -169,3 +174,7 @@ class Coordination:
 
 def _nothing_to_do(shard: Shard[Any], effect: Effect) -> None:
     raise AssertionError(f"{shard.log.name}: nobody carries out {effect!r}")
+
+
+async def _nobody_to_ask(producer: Producer, partition: TopicPartition) -> ErrorCode:
+    raise AssertionError(f"nobody can be asked whether {partition} is part of the transaction of {producer}")

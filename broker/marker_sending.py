@@ -32,11 +32,8 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.runtime.network import Network
-from broker.fetching import BrokerReach, reach_brokers
-from broker.handlers.write_txn_markers import write_markers
+from broker.fetching import BrokerReach
 from broker.metadata_view import MetadataView
-from broker.services import Services
 from zk_schema import paths
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
@@ -315,23 +312,6 @@ class MarkerSending:
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._spawn(work, name=name)
-
-
-def send_markers(services: Services, network: Network, spawn: Callable[..., "asyncio.Task[Any]"]) -> None:
-    """Have the markers of this broker's transaction coordinators sent."""
-
-    async def write_own(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        return WriteTxnMarkersResponse(await write_markers(services, request.markers))
-
-    sending = MarkerSending(
-        services.broker_id,
-        metadata=services.metadata,
-        zk=services.zk,
-        reach=reach_brokers(services.config, metadata=services.metadata, network=network),
-        write_own=write_own,
-        spawn=spawn,
-    )
-    services.coordination.carry_out = sending.carry_out
 
 
 def _error(number: int) -> ErrorCode:

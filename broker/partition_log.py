@@ -51,6 +51,9 @@ class PartitionLog:
             refusal = _producer_refusal(entry, producer, marker_coordinator_epoch)
             if refusal is not None:
                 return refusal
+        is_data = producer is not None and marker_coordinator_epoch is None
+        if is_data and producer is not None and self.partition.lacks_guard(*producer) is not None:
+            return ErrorCode.INVALID_TXN_STATE
         return self.partition.refusal(self._acks)
 
     async def append(self, batches: bytes) -> int:

@@ -42,10 +42,10 @@ from broker.handlers import ALL
 from broker.isr_channel import AlterPartitionChannel
 from broker.log_cleaning import clean_logs
 from broker.log_scrubbing import LogScrubbing
-from broker.marker_sending import send_markers
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_controller import controller_families
+from broker.metric_coordinators import coordinator_families
 from broker.metric_fetchers import fetcher_families
 from broker.metric_replicas import replica_families
 from broker.metric_sources import log_families, traffic_families
@@ -55,6 +55,7 @@ from broker.producer_ids import ProducerIds
 from broker.registry import Registry
 from broker.services import Services
 from broker.topic_configs import TopicConfigs, resolve_topic
+from broker.transaction_links import link_transactions
 from controller.control_plane import ControlListener, ControlPlane
 from controller.driver import Controller
 from replication.log_moves import LogMoves
@@ -204,7 +205,7 @@ class _Start:
         self._replicas = self._make_replicas(broker_id, metadata, log_directories, channel, network)
         services = self._services(cluster_id, zk, metadata, self._replicas, control_plane)
         let_changes_act(services, network, ports.offload, ports.supervisor.spawn)
-        send_markers(services, network, ports.supervisor.spawn)
+        link_transactions(services, network, ports.supervisor.spawn)
         self._undo.push_async_callback(services.replicas.close)
         control = await self._serve_control(services, membership, control_plane)
         metrics_server = await self._serve_metrics(services, network)
@@ -478,6 +479,7 @@ class _Start:
         services.metrics.add_source(lambda: traffic_families(network.traffic))
         services.metrics.add_source(lambda: log_families(services))
         services.metrics.add_source(lambda: controller_families(services))
+        services.metrics.add_source(lambda: coordinator_families(services.coordination))
         services.metrics.add_source(lambda: fetcher_families(services.replicas.fetch_figures()))
         services.metrics.add_source(lambda: replica_families(services, services.replicas.counts))
         port = self._config.metrics_port

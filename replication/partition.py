@@ -45,6 +45,7 @@ from replication.ports import ReplicationPorts
 from replication.record_deletion import RecordDeletion
 from replication.refused_batches import RefusedBatches, is_moving_over
 from replication.replica import FollowerWatcher, Replica, Watcher
+from replication.transaction_guards import Guard, TransactionGuards, is_transactional
 
 __all__ = ["ALL_REPLICAS", "FollowerWatcher", "Partition", "PartitionRefused", "Watcher"]
 
@@ -68,6 +69,7 @@ class Partition(Replica):
         """What the leader knows of its followers; None in any other role."""
         self._waits = Acknowledgements()
         self._refused = RefusedBatches()
+        self.guards = TransactionGuards()
         self._flushing = False
         self.deletion = RecordDeletion(self, self._waits.trimmed, ports)
         self._undecided = False
@@ -106,6 +108,7 @@ class Partition(Replica):
             # Before anything is written in it: followers ask for epochs without records too (KAFKA-7415).
             self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)
             self._undecided = False
+            self.guards.clear()
             self.leadership = LeaderState(
                 broker_id=self._broker_id,
                 leader_epoch=leader_epoch,
@@ -166,6 +169,7 @@ class Partition(Replica):
 
         Raises:
             PartitionRefused: not leader, or too few replicas in sync for acks=all.
+            NotVerified: a transaction would begin, see `replication.transaction_guards`.
             AppendRejected: the records are not acceptable; nothing was written.
         """
         if not self.directory.writes_inline or self._writing.locked():
@@ -199,9 +203,22 @@ class Partition(Replica):
         async with self._writing:
             self._check_append(acks)
             prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR)
+            header = prepared.headers[0]
+            if header.is_control:
+                self.guards.on_marker(header.producer_id)
+            elif header.is_transactional and self.lacks_guard(header.producer_id, header.producer_epoch):
+                raise PartitionRefused(ErrorCode.INVALID_TXN_STATE)
             if self.directory.writes_inline:
                 return self._write_now(prepared)
             return await self._write_in_thread(prepared)
+
+    def lacks_guard(self, producer_id: int, producer_epoch: int) -> Guard | None:
+        """What has to be asked before this broker may write in the producer's transaction; None when nothing."""
+        return self.guards.needed(producer_id, producer_epoch, self.log.producers)
+
+    def refuse_for_now(self, records: memoryview, refusal: PartitionRefused) -> None:
+        """A client's batch cannot be appended yet: what it sent behind it is refused alike, so that no gap is seen."""
+        self._refused.note(records, refusal)
 
     def refusal(self, acks: int) -> ErrorCode | None:
         """Why nothing can be appended now."""
@@ -220,6 +237,8 @@ class Partition(Replica):
                 raise
         if self._refused:
             self._refused.check(records)
+        if is_transactional(records):
+            self.guards.require(records, self.log.producers)
         try:
             return self._prepare_from(records, _CLIENT, converted)
         except AppendRejected as rejected:

@@ -16,6 +16,10 @@ is acknowledged; Kafka 2.7 says OUT_OF_ORDER_SEQUENCE_NUMBER, and a Java produce
 Versions 0 to 2 bring messages of formats 0 and 1, which the log converts to the format that its topic is stored in;
 where that is much work it is done in turns, as for a slow directory. A transactional batch without a transactional id
 gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+
+The batch with which a transaction begins in a partition waits for what its coordinator says of it (KIP-890, not in
+Kafka 2.7): one that is late, and would open a transaction which nobody ends, gets INVALID_TXN_STATE; where the
+coordinator cannot be asked the answer is NOT_ENOUGH_REPLICAS.
 """
 
 import asyncio
@@ -23,6 +27,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final
 
+from barnabas.coordinator.transactions.requests import Producer
 from barnabas.protocol.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -51,6 +56,7 @@ from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, P
 from broker.services import RequestContext
 from broker.turns import Turns
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
+from replication.transaction_guards import Guard, NotVerified
 
 _NO_ERROR: Final = ErrorCode.NONE
 _KNOWN_ACKS: Final = (1, ALL_REPLICAS, 0)
@@ -59,6 +65,8 @@ _ZSTD_SINCE: Final = 7
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 _MANY: Final = 32
+_MOST_QUESTIONS: Final = 3
+_CANNOT_TELL: Final = ErrorCode.NOT_ENOUGH_REPLICAS
 _TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _unpack_peek = struct.Struct(">i4xb4xh").unpack_from
 _TOLD_WITHOUT_START: Final = frozenset(
@@ -92,7 +100,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
 class _Produce:
     """One request under way."""
 
-    __slots__ = ("_acks", "_context", "_pending", "_request", "_slow", "_topics")
+    __slots__ = ("_acks", "_context", "_pending", "_request", "_slow", "_topics", "_unverified")
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
         self._request = request
@@ -100,6 +108,7 @@ class _Produce:
         self._acks = request.acks
         self._topics: list[TopicProduceResponse] = []
         self._slow: list[tuple[Partition, memoryview, PartitionProduceResponse]] = []
+        self._unverified: list[tuple[Partition, Guard]] = []
         self._pending: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
 
     def append_now(self) -> bool:
@@ -147,6 +156,11 @@ class _Produce:
                 self._slow.append((partition, records, answer))
             else:
                 self._appended(partition, info, answer)
+        except NotVerified as unverified:
+            assert partition is not None
+            assert records is not None
+            self._unverified.append((partition, unverified.guard))
+            self._slow.append((partition, records, answer))
         except (_Refused, PartitionRefused) as refused:
             self._refuse(answer, partition, refused)
         except AppendRejected as rejected:
@@ -160,15 +174,42 @@ class _Produce:
 
     async def append_rest(self) -> Any:
         """Append to the partitions whose directory was slow or busy, in the order of the request."""
+        if self._unverified:
+            await asyncio.gather(*(self._verify(partition, guard) for partition, guard in self._unverified))
         for partition, records, answer in self._slow:
             try:
-                info = await partition.append(records, acks=self._acks)
+                info = await self._append_verified(partition, records)
                 self._appended(partition, info, answer)
             except PartitionRefused as refused:
                 self._refuse(answer, partition, refused)
             except AppendRejected as rejected:
                 self._reject(answer, partition, rejected)
         return self.finish()
+
+    async def _append_verified(self, partition: Partition, records: memoryview) -> AppendInfo:
+        """Append, and ask the transaction's coordinator first where that is to be asked (KIP-890)."""
+        for _ in range(_MOST_QUESTIONS):
+            try:
+                return await partition.append(records, acks=self._acks)
+            except NotVerified as unverified:
+                # A marker came while the coordinator was asked, or a batch of another epoch.
+                error = await self._verify(partition, unverified.guard)
+                if error is not _NO_ERROR:
+                    refusal = PartitionRefused(error, "the partition is not known to be part of an open transaction")
+                    if error is _CANNOT_TELL:
+                        partition.refuse_for_now(records, refusal)
+                    raise refusal from None
+        raise PartitionRefused(_CANNOT_TELL)
+
+    async def _verify(self, partition: Partition, guard: Guard) -> ErrorCode:
+        if guard.answer is None:
+            transactional_id = self._request.transactional_id
+            assert transactional_id is not None
+            producer = Producer(transactional_id, guard.producer_id, guard.producer_epoch)
+            answer = await self._context.broker.coordination.verify(producer, partition.topic_partition)
+            partition.guards.answer(guard, answer)
+        assert guard.answer is not None
+        return guard.answer
 
     def _appended(self, partition: Partition, info: AppendInfo, answer: PartitionProduceResponse) -> None:
         answer.base_offset = info.first_offset

@@ -106,6 +106,7 @@ PURE: Final = (
     "replication/mend_plan.py",
     "replication/quota.py",
     "replication/settings.py",
+    "replication/transaction_guards.py",
     "replication/waiters.py",
     "zk_schema/json_text.py",
     "zk_schema/ops.py",

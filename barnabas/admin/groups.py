@@ -204,7 +204,11 @@ def reset(
                 f"group {name} has {len(group.members)} members ({group.state})", hint="stop its consumers first"
             )
         committed = await GroupAdmin(cluster).committed(name)
-        wanted = list(target.offsets or committed) if not partitions else await named_partitions(cluster, partitions)
+        if all_topics:
+            # What was committed of topics that are gone stays as it is.
+            wanted = await _present(cluster, committed)
+        else:
+            wanted = list(target.offsets or ()) or await named_partitions(cluster, partitions)
         return decide_reset(target, await _held(cluster, wanted, committed, target))
 
     try:

@@ -215,6 +215,7 @@ TRANSACTION_KEYS: Final = (
         LOW,
         "How often transactions are searched for those whose time is up.",
         at_least(1),
+        acts=True,
     ),
     ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -223,5 +224,6 @@ TRANSACTION_KEYS: Final = (
         LOW,
         "How often transactional ids are searched for old ones.",
         at_least(1),
+        acts=True,
     ),
 )

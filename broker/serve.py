@@ -46,7 +46,6 @@ from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
 from broker.metric_controller import controller_families
 from broker.metric_coordinators import coordinator_families
-from broker.metric_coordinators import coordinator_families
 from broker.metric_fetchers import fetcher_families
 from broker.metric_replicas import replica_families
 from broker.metric_sources import log_families, traffic_families
@@ -480,7 +479,6 @@ class _Start:
         services.metrics.add_source(lambda: traffic_families(network.traffic))
         services.metrics.add_source(lambda: log_families(services))
         services.metrics.add_source(lambda: controller_families(services))
-        services.metrics.add_source(lambda: coordinator_families(services.coordination))
         services.metrics.add_source(lambda: coordinator_families(services.coordination))
         services.metrics.add_source(lambda: fetcher_families(services.replicas.fetch_figures()))
         services.metrics.add_source(lambda: replica_families(services, services.replicas.counts))

@@ -8,8 +8,9 @@ asked.
 6 leader epoch · 7 static members · 8 flexible
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from barnabas.coordinator.offsets.commits import refuse_commit
 from barnabas.coordinator.offsets.refused_partitions import add_refused_commits, split
@@ -17,32 +18,50 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import offset_commit
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from broker.coordinator_access import ask_group, is_known
+from broker.coordinator_access import is_known, start_asking_group
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.zookeeper_offsets import commit_in_zookeeper
 
 
-async def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    """Ask the group's coordinator, for what there is."""
-    broker = context.broker
-    known, unknown = split(request.topics, is_known(broker))
-    wanted = replace(request, topics=known)
+def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
+    """Ask the group's coordinator, for what there is. Gives a response or, see `broker.registry`, what waits for it."""
+    known, unknown = split(request.topics, is_known(context.broker))
+    if unknown:
+        request = replace(request, topics=known)
     if not known:
-        response = OffsetCommitResponse()
-    elif context.version == 0:
-        response = await commit_in_zookeeper(broker, wanted)
-    else:
-        response = await ask_group(
-            context,
-            request.group_id,
-            lambda machine, ticket, now_ms, wall_ms: machine.commit(ticket, wanted, now_ms=now_ms, wall_ms=wall_ms),
-            lambda error: refuse_commit(wanted, error),
-        )
-    add_refused_commits(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _finished(OffsetCommitResponse(), unknown, context)
+    if context.version == 0:
+        return _commit_in_zookeeper(request, unknown, context)
+    asked = start_asking_group(
+        context,
+        request.group_id,
+        lambda machine, ticket, now_ms, wall_ms: machine.commit(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
+        lambda error: refuse_commit(request, error),
+    )
+    if asked.done():
+        return _finished(asked.result(), unknown, context)
+    # It comes before the connection's own: the response is whole when it is sent.
+    asked.add_done_callback(lambda done: None if done.cancelled() else _finished(done.result(), unknown, context))
+    return asked
+
+
+async def _commit_in_zookeeper(
+    request: OffsetCommitRequest, unknown: Sequence[tuple[str, int]], context: RequestContext
+) -> OffsetCommitResponse:
+    return _finished(await commit_in_zookeeper(context.broker, request), unknown, context)
+
+
+def _finished(
+    response: OffsetCommitResponse, unknown: Sequence[tuple[str, int]], context: RequestContext
+) -> OffsetCommitResponse:
+    """Refuse what does not exist, and count."""
+    if unknown:
+        add_refused_commits(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    metrics = context.broker.metrics
     for topic in response.topics:
         for partition in topic.partitions:
-            broker.metrics.count_error(ApiKey.OFFSET_COMMIT, ErrorCode(partition.error_code))
+            metrics.count_error(ApiKey.OFFSET_COMMIT, ErrorCode(partition.error_code))
     return response
 
 

@@ -41,7 +41,9 @@ def split(topics: Iterable[Asked], is_known: Callable[[str, int], bool]) -> tupl
                 partitions.append(each)
             else:
                 refused[topic.name, each.partition_index] = None
-        if partitions:
+        if len(partitions) == len(topic.partitions) > 0:
+            known.append(topic)
+        elif partitions:
             known.append(replace(topic, partitions=partitions))
     return known, list(refused)
 

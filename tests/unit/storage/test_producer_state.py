@@ -190,6 +190,15 @@ def test_idle_producers_expire_but_not_those_with_an_open_transaction():
     assert [entry.producer_id for entry in state] == [8]
 
 
+def test_a_producer_of_which_only_a_marker_is_known_is_kept_from_then_on():
+    """KAFKA-9144: a coordinator's abort left it without a time, so that it went at once and a zombie could write."""
+    state = ProducerState()
+    state.apply_marker(header(-1, epoch=2), EndTxn(commit=False, coordinator_epoch=3), offset=0, timestamp=100)
+    assert state.remove_expired(now_ms=1099, expiration_ms=1000) == 0
+    assert rejection(state, header(0, epoch=1, transactional=True)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.remove_expired(now_ms=1100, expiration_ms=1000) == 1
+
+
 def test_a_snapshot_is_kafkas_bytes():
     entry = ProducerEntry(1, 2, 3, 4, -1, [BatchMetadata(5, 6, 0, 4)])
     data = encode_snapshot([entry])

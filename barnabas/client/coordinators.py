@@ -4,7 +4,7 @@
 caller's, who names them so that an answer of a broker that coordinates no more is not believed a second time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -45,8 +45,10 @@ class GroupMetadata(NamedTuple):
 class Coordinators:
     """The coordinators that a `Cluster` knows of."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, lane: Hashable = None) -> None:
+        """Requests travel in a lane of their own where one is named (see cluster.py): joining a group waits long."""
         self._cluster = cluster
+        self._lane = lane
         self._known: dict[tuple[CoordinatorKind, str], int] = {}
 
     async def find(self, kind: CoordinatorKind, key: str) -> int:
@@ -85,7 +87,7 @@ class Coordinators:
         node_id = await self.find(kind, key)
         patience = self._cluster.options.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            connection = await self._cluster.connection(node_id)
+            connection = await self._cluster.connection(node_id, lane=self._lane)
             response = await connection.request(api, request, timeout_ms=patience, least=least, most=most)
         except ClientError as error:
             if error.retriable:

@@ -5,7 +5,6 @@ before that. SIGTERM has it leave the group; who is killed leaves it to the sess
 """
 
 import asyncio
-import random
 import signal
 import sys
 import threading
@@ -16,8 +15,7 @@ from typing import Any, Final
 from barnabas.client.assignors.range_assignor import RangeAssignor
 from barnabas.client.assignors.round_robin_assignor import RoundRobinAssignor
 from barnabas.client.assignors.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
-from barnabas.client.cluster import Cluster
-from barnabas.client.connection import Address
+from barnabas.client.cluster import open_cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.consumer_options import CommitFailed, ConsumerOptions, OffsetReset
 
@@ -150,11 +148,7 @@ async def _consume_barnabas(bootstrap: str, group: str, topic: str, assignor: st
         heartbeat_interval_ms=500,
         auto_commit_interval_ms=None,
     )
-    host, port = bootstrap.rsplit(":", 1)
-    async with (
-        Cluster([Address(host, int(port))], random=random.Random()) as cluster,
-        Consumer(cluster, options) as consumer,
-    ):
+    async with open_cluster(bootstrap) as cluster, Consumer(cluster, options) as consumer:
         await consumer.subscribe([topic])
 
         async def read() -> None:

@@ -39,7 +39,7 @@ from barnabas.coordinator.partitioning import coordinator_partition
 from barnabas.launcher.broker_process import answers_api_versions
 from barnabas.launcher.cluster import LocalCluster
 from bench import group_load, transaction_load
-from bench.raw_line import create_topic, open_line
+from bench.raw_line import create_topic, open_line, pace
 from bench.replication import Row
 from bench.systems import System
 from bench.transaction_load import Transactions
@@ -56,6 +56,7 @@ PARTITIONS_A_GROUP: Final = 100
 WARM_S: Final = 4.0
 _BUSY: Final = 0.9
 _POLL_S: Final = 0.02
+_SETTLE_S: Final = 2.0
 _LOADED = re.compile(r"loaded (\d+) records up to offset \d+ in (\d+) ms")
 _ONE_REPLICA: Final = {
     "offsets.topic.replication.factor": "1",
@@ -142,9 +143,11 @@ def heartbeats(options: Options) -> list[Row]:
 async def _heartbeats(brokers: Brokers, options: Options) -> list[Row]:
     members = await group_load.stable_groups(brokers.bootstrap, groups=options.groups, members=3)
     systems = brokers.systems()
-    beats = group_load.heartbeats(members, interval_s=HEARTBEAT_INTERVAL_S, seconds=options.seconds)
+    turns = await group_load.heartbeats(members)
+    await asyncio.sleep(_SETTLE_S)
     _, idle = await measured(systems, asyncio.sleep(options.seconds))
-    paced, cpu = await measured(systems, beats)
+    load = pace(turns, rate=len(members) / HEARTBEAT_INTERVAL_S, seconds=options.seconds)
+    paced, cpu = await measured(systems, load)
     for member in members:
         member.line.close()
     notes = {
@@ -194,10 +197,9 @@ def commits(options: Options) -> list[Row]:
 
 async def _commits(brokers: Brokers, options: Options) -> list[Row]:
     await _create(brokers.bootstrap, 1)
-    given: dict[str, Any] = {"connections": options.connections, "rate": options.rate}
-    await group_load.commits(brokers.bootstrap, TOPIC, seconds=min(1.0, options.seconds), **given)
-    load = group_load.commits(brokers.bootstrap, TOPIC, seconds=options.seconds, **given)
-    paced, cpu = await measured(brokers.systems(), load)
+    turns = await group_load.commits(brokers.bootstrap, TOPIC, connections=options.connections)
+    await pace(turns, rate=options.rate, seconds=min(1.0, options.seconds))
+    paced, cpu = await measured(brokers.systems(), pace(turns, rate=options.rate, seconds=options.seconds))
     notes = {
         "commits/s": round(paced.requests / paced.seconds),
         "p50 ms": round(paced.percentile_ms(0.5), 2),

@@ -22,7 +22,7 @@ from barnabas.protocol.messages.offset_commit import (
 )
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from bench.raw_line import GROUP, Line, Paced, coordinator_of, encoded, open_line, pace, until_served
+from bench.raw_line import GROUP, Line, Turns, coordinator_of, encoded, open_line, until_served
 
 SESSION_TIMEOUT_MS: Final = 30_000
 REBALANCE_TIMEOUT_MS: Final = 60_000
@@ -129,11 +129,11 @@ async def stable_groups(bootstrap: Address, *, groups: int, members: int) -> lis
     return [member for found in await asyncio.gather(*map(gather, range(groups))) for member in found]
 
 
-async def heartbeats(members: Sequence[Member], *, interval_s: float, seconds: float) -> Paced:
-    """Each member sends one each interval, one member after the other."""
+async def heartbeats(members: Sequence[Member]) -> Turns:
+    """A heartbeat of each member, one after the other."""
     turns = [(member.line, member.heartbeat()) for member in members]
     await _expect_first_answers(turns, error_at=-3)
-    return await pace(turns, rate=len(members) / interval_s, seconds=seconds)
+    return turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ async def rebalance(members: Sequence[Member], metadata: bytes) -> Rebalance:
     return Rebalance(ended - min(asked), ended - max(asked), ended - min(member.joined_s for member in members))
 
 
-async def commits(bootstrap: Address, topic: str, *, connections: int, rate: float, seconds: float) -> Paced:
+async def commits(bootstrap: Address, topic: str, *, connections: int) -> Turns:
     """Commits of one partition for a group of each connection's own, one connection after the other."""
     lines = []
     for number in range(connections):
@@ -165,12 +165,7 @@ async def commits(bootstrap: Address, topic: str, *, connections: int, rate: flo
         frames = [encoded(offset_commit.API, commit(group_id, topic, [0], at)) for at in range(_FRAMES_A_LINE)]
         lines.append((line, frames))
     await _expect_first_answers([(line, frames[0]) for line, frames in lines], error_at=-5)
-    turns = [(line, frames[at]) for at in range(_FRAMES_A_LINE) for line, frames in lines]
-    try:
-        return await pace(turns, rate=rate, seconds=seconds)
-    finally:
-        for line, _ in lines:
-            line.close()
+    return [(line, frames[at]) for at in range(_FRAMES_A_LINE) for line, frames in lines]
 
 
 def commit(group_id: str, topic: str, partitions: Iterable[int], offset: int) -> OffsetCommitRequest:
@@ -217,7 +212,7 @@ async def all_committed(bootstrap: Address, topic: str, group_ids: Iterable[str]
         assert found == {partitions}, f"{group_id}: offsets {found} where {partitions} was committed"
 
 
-async def _expect_first_answers(turns: Sequence[tuple[Line, bytes]], *, error_at: int) -> None:
+async def _expect_first_answers(turns: Turns, *, error_at: int) -> None:
     """Send each frame once: its answer, whose error code stands `error_at`, is what is expected from now on."""
     for line, frame in turns:
         answer = bytes(await line.exchange(frame))

@@ -19,9 +19,10 @@ from barnabas.client.transport import Channel, FrameReceiver, connect_tcp
 from barnabas.protocol.compiler import decode_whole
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.frames import decode_response_header, frame_request
-from barnabas.protocol.messages import create_topics, find_coordinator
+from barnabas.protocol.messages import create_topics, find_coordinator, metadata
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Api
 
 GROUP: Final = 0
@@ -149,9 +150,27 @@ async def coordinator_of(line: Line, key: str, kind: int) -> Address:
 
 
 async def create_topic(line: Line, name: str, partitions: int, replication_factor: int = 1) -> None:
+    """Create a topic as soon as there are brokers for it, and return when all of it is led."""
+    await _until_told(line, lambda told: len(told.brokers) >= replication_factor)
     request = CreateTopicsRequest([CreatableTopic(name, partitions, replication_factor)], 60_000)
     created = await line.ask(create_topics.API, request)
     raise_for(created.topics[0].error_code, created.topics[0].error_message)
+
+    def is_led(told: MetadataResponse) -> bool:
+        found = [each for topic in told.topics if topic.name == name for each in topic.partitions]
+        return len(found) == partitions and all(each.leader_id >= 0 and not each.error_code for each in found)
+
+    await _until_told(line, is_led)
+
+
+async def _until_told(line: Line, holds: Callable[[MetadataResponse], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE_S):
+        while not holds(await line.ask(metadata.API, MetadataRequest(None))):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(_AGAIN_S)
+
+
+Turns = Sequence[tuple[Line, bytes]]
+"""Frames in the order in which they are sent, each with its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +190,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return found[min(len(found) - 1, int(len(found) * share))]
 
 
-async def pace(turns: Sequence[tuple[Line, bytes]], *, rate: float, seconds: float) -> Paced:
+async def pace(turns: Turns, *, rate: float, seconds: float) -> Paced:
     """Send the frames in turn, over and over, `rate` a second."""
     lines = {id(line): line for line, _ in turns}.values()
     for line in lines:

@@ -35,7 +35,7 @@ async def test_members_of_many_groups_are_stable_and_their_heartbeats_are_paced(
     members = await group_load.stable_groups(bootstrap, groups=3, members=3)
     assert len({member.member_id for member in members}) == 9
     assert {member.generation_id for member in members} == {1}
-    paced = await group_load.heartbeats(members, interval_s=0.1, seconds=0.2)
+    paced = await pace(await group_load.heartbeats(members), rate=90, seconds=0.2)
     assert paced.requests == len(paced.latencies_ms) == 18
     assert paced.seconds >= 0.18
     for member in members:
@@ -56,7 +56,7 @@ async def test_a_rebalance_counts_from_the_joins_to_the_last_assignment(bootstra
 
 async def test_commits_are_stored_at_the_pace(broker: Broker, bootstrap: Address) -> None:
     await make_topic(broker)
-    paced = await group_load.commits(bootstrap, "t", connections=2, rate=100, seconds=0.4)
+    paced = await pace(await group_load.commits(bootstrap, "t", connections=2), rate=100, seconds=0.4)
     assert paced.requests == len(paced.latencies_ms) == 40
     assert percentile(paced.latencies_ms, 0.99) == max(paced.latencies_ms)
     await group_load.fill(bootstrap, "t", groups=3, partitions=1)

@@ -9,7 +9,7 @@ from barnabas.client.connection import Address, Connection, open_connection
 from barnabas.client.errors import ConnectionFailed, ProtocolViolation, RequestTimedOut, UnsupportedByBroker
 from barnabas.client.transport import connect_tcp
 from barnabas.protocol.ids import ApiKey
-from barnabas.protocol.messages import fetch, find_coordinator, metadata
+from barnabas.protocol.messages import create_acls, fetch, metadata
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
 
@@ -47,8 +47,8 @@ async def test_each_api_is_used_in_the_newest_version_of_both() -> None:
         assert small.asked[-1].header.client_id == "barnabas"
         with pytest.raises(UnsupportedByBroker, match="versions 0 to 5; 7 to 9 would do"):
             connection.version_of(metadata.API, least=7)
-        with pytest.raises(UnsupportedByBroker, match="FIND_COORDINATOR"):
-            connection.version_of(find_coordinator.API)
+        with pytest.raises(UnsupportedByBroker, match="CREATE_ACLS"):
+            connection.version_of(create_acls.API)
         connection.close()
 
 

@@ -251,7 +251,7 @@ async def test_a_fetch_is_answered_with_no_more_bytes_than_told(
 async def test_a_transaction_may_not_ask_for_more_time_than_allowed(start: Start) -> None:
     broker = await start(transaction_max_timeout_ms="5000")
     for timeout_ms, error in (
-        (5000, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (5000, ErrorCode.NOT_COORDINATOR),
         (5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ):
         request = InitProducerIdRequest("t", timeout_ms)

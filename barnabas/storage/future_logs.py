@@ -133,10 +133,10 @@ class FutureLogs:
         except OSError as error:
             source.fail(error)
             raise LogOffline(str(topic_partition)) from error
-        # A leader may have told more of how far all is committed, or begins, while the disk was waited for.
-        _follow_marks(future, present)
         self._take_place(directory, future)
         await source.checkpoint_all()
+        # A leader may have told more of how far all is committed, or begins, while the disk was waited for.
+        _follow_marks(future, present)
         return future, directory
 
     def settle(self) -> None:

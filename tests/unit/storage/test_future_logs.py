@@ -121,18 +121,20 @@ async def test_a_power_cut_anywhere_leaves_one_log_with_everything():
     assert places == {"/a", "/b"}
 
 
-async def test_what_is_committed_while_the_new_log_takes_the_place_is_not_forgotten(monkeypatch):
+@pytest.mark.parametrize(("side", "waits_for"), [("target", "flush"), ("source", "checkpoint_all")])
+async def test_what_is_committed_while_the_new_log_takes_the_place_is_not_forgotten(monkeypatch, side, waits_for):
     machine = await Machine().with_a_log()
     machine.gather()
-    present, flush = machine.log, machine.target.flush
+    directory = getattr(machine, side)
+    present, wait = machine.log, getattr(directory, waits_for)
     present.set_high_watermark(3)
 
-    async def flush_and_hear_of_the_leader(*args):
-        await flush(*args)
+    async def wait_and_hear_of_the_leader(*args):
+        await wait(*args)
         present.set_high_watermark(COUNT)
         present.advance_log_start_offset(2)
 
-    monkeypatch.setattr(machine.target, "flush", flush_and_hear_of_the_leader)
+    monkeypatch.setattr(directory, waits_for, wait_and_hear_of_the_leader)
     moved, _ = await machine.futures.put_in_place(present, machine.source)
     assert (moved.log_start_offset, moved.high_watermark) == (2, COUNT)
 

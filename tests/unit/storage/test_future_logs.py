@@ -2,6 +2,8 @@
 
 import contextlib
 
+import pytest
+
 from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.file_names import CHECKPOINTS
 from barnabas.storage.log import LogOffline

@@ -57,6 +57,9 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
 
 async def _verify(request: TxnOffsetCommitRequest, broker: Services) -> ErrorCode:
     """Have the transaction's coordinator confirm that the group is part of it, where its offsets begin (KIP-890)."""
+    if not request.group_id:
+        # The group's own check comes first, as in Kafka.
+        return ErrorCode.NONE
     try:
         number = await broker.coordination.partition_of(CONSUMER_OFFSETS, request.group_id)
     except (ZooKeeperError, InvalidPayload):

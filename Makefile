@@ -24,7 +24,7 @@ help:
 	@echo 'make status        what runs, where it listens'
 	@echo 'make down          stop it; the data stays'
 	@echo 'make check         format, lint, types, the test of the source'
-	@echo 'make test          every test; a quarter of an hour on 2 cores'
+	@echo 'make test          every test; less than half an hour on 2 cores'
 	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
 	@echo 'make soak          kills, faults, damage and hostile input             (MINUTES=10)'
 	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'

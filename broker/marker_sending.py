@@ -12,12 +12,11 @@ cluster may not be all yet.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
-from barnabas.client.connection import Address, Connection
 from barnabas.client.errors import ClientError
 from barnabas.coordinator.outcome import Effect
 from barnabas.coordinator.shard import Shard
@@ -32,6 +31,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from broker.broker_line import BrokerLine
 from broker.fetching import BrokerReach
 from broker.metadata_view import MetadataView
 from zk_schema import paths
@@ -98,11 +98,9 @@ class _Decision:
 class _Lane:
     """What one broker is to write, and how it is reached."""
 
-    broker_id: BrokerId
+    line: BrokerLine
     waiting: dict[_Decision, set[TopicPartition]] = field(default_factory=dict)
     requests: int = 0
-    connection: Connection | None = None
-    connecting: "asyncio.Future[Connection] | None" = None
 
 
 class MarkerSending:
@@ -148,11 +146,11 @@ class MarkerSending:
             elif known.leader == NO_LEADER or known.leader not in self._metadata.brokers:
                 leaderless.add(partition)
             else:
-                lane = self._lanes.setdefault(known.leader, _Lane(known.leader))
+                lane = self._lane(known.leader)
                 lane.waiting.setdefault(decision, set()).add(partition)
                 self._begin_request(lane)
         if unknown or leaderless:
-            self._start(self._look_again(decision, unknown, leaderless), "markers without a leader")
+            self._spawn(self._look_again(decision, unknown, leaderless), name="markers without a leader")
 
     async def _look_again(
         self, decision: _Decision, unknown: set[TopicPartition], leaderless: set[TopicPartition]
@@ -197,7 +195,7 @@ class MarkerSending:
     def _begin_request(self, lane: _Lane) -> None:
         if lane.requests < _REQUESTS_PER_BROKER:
             lane.requests += 1
-            self._start(self._send_all(lane), f"markers for broker {lane.broker_id}")
+            self._spawn(self._send_all(lane), name=f"markers for broker {lane.line.broker_id}")
 
     async def _send_all(self, lane: _Lane) -> None:
         """Send what waits for a broker, a request at a time; a few of these run at once."""
@@ -228,9 +226,9 @@ class MarkerSending:
         try:
             response = await self._exchange(lane, request)
         except ClientError as error:
-            log.warning("markers of %d transactions cannot go to broker %d: %s", len(batch), lane.broker_id, error)
+            log.warning("markers of %d transactions cannot go to broker %d: %s", len(batch), lane.line.broker_id, error)
             for decision, partitions in batch.items():
-                self._start(self._look_again(decision, set(), partitions), "markers that were not sent")
+                self._spawn(self._look_again(decision, set(), partitions), name="markers that were not sent")
             return
         errors = {
             (marker.producer_id, TopicPartition(topic.name, each.partition_index)): _error(each.error_code)
@@ -248,37 +246,12 @@ class MarkerSending:
             )
 
     async def _exchange(self, lane: _Lane, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        if lane.broker_id == self._broker_id:
+        if lane.line.broker_id == self._broker_id:
             return await self._write_own(request)
-        connection = await self._connected(lane)
+        connection = await lane.line.connected()
         response = await connection.request(write_txn_markers.API, request, timeout_ms=_REQUEST_TIMEOUT_MS)
         assert isinstance(response, WriteTxnMarkersResponse)
         return response
-
-    async def _connected(self, lane: _Lane) -> Connection:
-        """The connection to a broker; who asks while it is made waits for the same one."""
-        address = self._reach.endpoint_of(lane.broker_id)
-        connection = lane.connection
-        if connection is not None:
-            if connection.is_open and connection.address == address:
-                return connection
-            connection.close("the broker is elsewhere")
-            lane.connection = None
-        if address is None:
-            raise ClientError(f"broker {lane.broker_id} is not known to live")
-        if lane.connecting is None:
-            lane.connecting = asyncio.get_running_loop().create_future()
-            self._start(self._connect(lane, address, lane.connecting), f"connection for markers to {lane.broker_id}")
-        return await asyncio.shield(lane.connecting)
-
-    async def _connect(self, lane: _Lane, address: Address, connected: "asyncio.Future[Connection]") -> None:
-        try:
-            lane.connection = await self._reach.connect(address, f"broker-{self._broker_id}-markers")
-            connected.set_result(lane.connection)
-        except ClientError as error:
-            connected.set_exception(error)
-        finally:
-            lane.connecting = None
 
     def _take_answer(self, decision: _Decision, errors: dict[TopicPartition, ErrorCode], lane: _Lane) -> None:
         outcomes = {partition: outcome_of(error) for partition, error in errors.items()}
@@ -303,15 +276,20 @@ class MarkerSending:
                 level,
                 "%s: broker %d has not written the end of the transaction to %d partitions (%s: %s), again",
                 markers.transactional_id,
-                lane.broker_id,
+                lane.line.broker_id,
                 len(left),
                 first,
                 errors[first].name,
             )
-            self._start(self._look_again(decision, set(), set(left)), "markers to be sent again")
+            self._spawn(self._look_again(decision, set(), set(left)), name="markers to be sent again")
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self._spawn(work, name=name)
+    def _lane(self, broker_id: BrokerId) -> _Lane:
+        lane = self._lanes.get(broker_id)
+        if lane is None:
+            client_id = f"broker-{self._broker_id}-markers"
+            line = BrokerLine(broker_id, self._reach, client_id=client_id, spawn=self._spawn)
+            lane = self._lanes[broker_id] = _Lane(line)
+        return lane
 
 
 def _error(number: int) -> ErrorCode:

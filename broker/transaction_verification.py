@@ -14,8 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.connection import Connection
-from barnabas.client.errors import ClientError, ConnectionFailed
+from barnabas.client.errors import ClientError
 from barnabas.coordinator.transactions.requests import Producer, TransactionDescription
 from barnabas.coordinator.transactions.states import COMPLETED, STATE_BY_NAME
 from barnabas.protocol.error_code import ErrorCode
@@ -26,6 +25,7 @@ from barnabas.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     DescribeTransactionsTransactionState,
 )
+from broker.broker_line import BrokerLine
 from broker.coordination import Coordination
 from broker.fetching import BrokerReach
 from broker.internal_topics import TRANSACTION_STATE
@@ -70,11 +70,10 @@ class _Question(NamedTuple):
 class _Lane:
     """What one broker is asked, and how it is reached."""
 
-    def __init__(self, broker_id: BrokerId) -> None:
-        self.broker_id = broker_id
+    def __init__(self, line: BrokerLine) -> None:
+        self.line = line
         self.waiting: list[_Question] = []
         self.is_asking = False
-        self.connection: Connection | None = None
 
 
 class TransactionVerification:
@@ -123,7 +122,11 @@ class TransactionVerification:
         return found
 
     async def _ask_there(self, broker_id: BrokerId, transactional_id: str) -> Described:
-        lane = self._lanes.setdefault(broker_id, _Lane(broker_id))
+        lane = self._lanes.get(broker_id)
+        if lane is None:
+            client_id = f"broker-{self._broker_id}-verification"
+            line = BrokerLine(broker_id, self._reach, client_id=client_id, spawn=self._spawn)
+            lane = self._lanes[broker_id] = _Lane(line)
         question = _Question(transactional_id, asyncio.get_running_loop().create_future())
         lane.waiting.append(question)
         if not lane.is_asking:
@@ -138,7 +141,7 @@ class TransactionVerification:
                 try:
                     answers = await self._exchange(lane, {each.transactional_id for each in questions})
                 except ClientError as error:
-                    log.warning("broker %d cannot be asked about transactions: %s", lane.broker_id, error)
+                    log.warning("broker %d cannot be asked about transactions: %s", lane.line.broker_id, error)
                     answers = {}
                 for transactional_id, answer in questions:
                     if not answer.done():
@@ -147,23 +150,11 @@ class TransactionVerification:
             lane.is_asking = False
 
     async def _exchange(self, lane: _Lane, transactional_ids: set[str]) -> dict[str, Described]:
-        connection = await self._connected(lane)
+        connection = await lane.line.connected()
         request = DescribeTransactionsRequest(sorted(transactional_ids))
         response = await connection.request(describe_transactions.API, request, timeout_ms=_TIMEOUT_MS)
         assert isinstance(response, DescribeTransactionsResponse)
         return {state.transactional_id: _described(state) for state in response.transaction_states}
-
-    async def _connected(self, lane: _Lane) -> Connection:
-        address = self._reach.endpoint_of(lane.broker_id)
-        connection = lane.connection
-        if connection is not None:
-            if connection.is_open and connection.address == address:
-                return connection
-            connection.close("the broker is elsewhere")
-        if address is None:
-            raise ConnectionFailed(f"broker {lane.broker_id} is not known to live")
-        lane.connection = connection = await self._reach.connect(address, f"broker-{self._broker_id}-verification")
-        return connection
 
 
 def _described(state: DescribeTransactionsTransactionState) -> Described:

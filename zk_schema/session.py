@@ -7,7 +7,8 @@ overtake each other, are not started.
 
 kazoo connects again by itself, to the same session or to a new one. Its thread can die (an answer that it cannot
 read, a refused authentication): then a new client is made, for as long as it takes (KAFKA-5473). Names that cannot be
-resolved are tried for as long as it takes, too.
+resolved are tried for as long as it takes, too. A server that takes a connection and says nothing, as one that is just
+starting may, gets a third of the session timeout; kazoo would wait until the session is over.
 
 Every write, also of one operation, is a multi: one way to send and one to read the answer, and only a multi can
 create a znode with null data. The chroot is put before every path here, not by kazoo, so that it can be created.
@@ -16,7 +17,7 @@ create a znode with null data. The chroot is put before every path here, not by 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 import kazoo.exceptions as kazoo_errors
@@ -73,6 +74,7 @@ _FIRST_RETRY_S: Final = 0.05
 _MAX_RETRY_S: Final = 1.0
 _RENEWAL_S: Final = 1.0
 _STILL_WAITING_S: Final = 5.0
+_MIN_PATIENCE_S: Final = 1.0
 _CLOSE_S: Final = 10.0
 
 _REFUSALS: Final = {
@@ -105,12 +107,29 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Callbacks run where they arise, in kazoo's connection thread, so they keep the order of the wire."""
+    """Callbacks run where they arise, in kazoo's connection thread, so they keep the order of the wire.
 
-    def __init__(self, on_result: Callable[[Any], None], on_thread_end: Callable[[], None]) -> None:
+    `patience_s` is how long a server may take to accept a connection, and to say the next bytes of what it owes.
+    """
+
+    def __init__(
+        self, on_result: Callable[[Any], None], on_thread_end: Callable[[], None], *, patience_s: float
+    ) -> None:
         super().__init__()
         self._on_result = on_result
         self._on_thread_end = on_thread_end
+        self._patience_s = patience_s
+
+    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
+        return super().create_connection(*args, timeout=min(timeout, self._patience_s), **kwargs)
+
+    def select(
+        self, readable: Sequence[Any], writable: Sequence[Any], failed: Sequence[Any], timeout: float | None
+    ) -> Any:
+        # Two sockets are watched while nothing is owed: the connection, and the one that tells of new requests.
+        if timeout is not None and len(readable) == 1:
+            timeout = min(timeout, self._patience_s)
+        return super().select(readable, writable, failed, timeout)
 
     def start(self) -> None:
         """No workers."""
@@ -144,7 +163,11 @@ class _Link:
         self._session = session
         self._to_loop = to_loop
         self._tickets: dict[Any, tuple[Ticket, int]] = {}
-        handler = _InlineHandler(self._on_result, lambda: to_loop(lambda: session.on_thread_end(self)))
+        handler = _InlineHandler(
+            self._on_result,
+            lambda: to_loop(lambda: session.on_thread_end(self)),
+            patience_s=max(session_timeout_ms / 3000, _MIN_PATIENCE_S),
+        )
         retry = KazooRetry(
             max_tries=-1, delay=_FIRST_RETRY_S, backoff=1.5, max_delay=_MAX_RETRY_S, sleep_func=handler.sleep_func
         )

@@ -10,7 +10,7 @@ import pytest
 from barnabas.launcher.sockets import free_port
 from barnabas.launcher.zookeeper import LocalZooKeeper
 from tests.support.zookeeper import new_zookeeper
-from tests.support.zookeeper_worlds import Events
+from tests.support.zookeeper_worlds import Events, Proxy
 from zk_schema.ops import Create, OutcomeUnknown, SessionLost, Set, WriteForbidden, ZooKeeperUnreachable
 from zk_schema.port import DataChanged, Disconnected, Expired, Resync
 from zk_schema.session import KazooSession, split_connect_string
@@ -77,6 +77,25 @@ async def test_an_ephemeral_chroot_cannot_be_built_upon(chroot: str) -> None:
     with pytest.raises(WriteForbidden):
         await session.open(timeout_ms=20_000)
     await owner.close()
+
+
+async def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_session(
+    zookeeper_process: LocalZooKeeper,
+) -> None:
+    host, _, port = zookeeper_process.connect_string.rpartition(":")
+    proxy = Proxy(host, int(port))
+    session, events = session_on(f"127.0.0.1:{await proxy.start()}", session_timeout_ms=6_000)
+    await session.open(timeout_ms=20_000)
+    session_id = session.session_id
+    # What is swallowed stays so after `restore`: only another connection can go on.
+    proxy.withhold(requests=True, answers=True)
+    proxy.break_connections()
+    async with asyncio.timeout(20):
+        await proxy.swallowed.wait()
+    proxy.restore()
+    assert await events.first(Resync, after=1) == Resync(session_id, new_session=False)
+    await session.close()
+    proxy.close()
 
 
 async def test_after_a_kill_of_the_server_the_session_goes_on(tmp_path: Path) -> None:

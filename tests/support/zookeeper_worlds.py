@@ -109,6 +109,7 @@ class Proxy:
         self._forward_requests = True
         self._forward_answers = True
         self._writers: set[asyncio.StreamWriter] = set()
+        self.swallowed = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
@@ -121,7 +122,12 @@ class Proxy:
         self._forward_answers &= not answers
 
     def cut(self) -> None:
+        """End the connections and refuse new ones until `restore`."""
         self._open = False
+        self.break_connections()
+
+    def break_connections(self) -> None:
+        """End the connections there are."""
         for writer in self._writers:
             writer.transport.abort()
 
@@ -157,6 +163,8 @@ class Proxy:
                 if forwards():
                     writer.write(data)
                     await writer.drain()
+                else:
+                    self.swallowed.set()
         writer.transport.abort()
 
 

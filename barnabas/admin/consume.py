@@ -15,8 +15,8 @@ from barnabas.admin.options import Reach, cluster_options, complete_topics, find
 from barnabas.admin.output import dump_json
 from barnabas.admin.record_text import record_fields, unescape
 from barnabas.client.admin import EARLIEST, LATEST, Admin, FoundOffset
-from barnabas.client.consume import Consumer, OffsetRange
 from barnabas.client.fetched_records import FetchedRecords
+from barnabas.client.range_reader import OffsetRange, RangeReader
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import Record
 from barnabas.runtime.clock import SystemClock
@@ -90,7 +90,7 @@ def consume(
     async def work(cluster: "Cluster") -> None:
         ranges = await resolve_ranges(cluster, topics, partitions, spec, stop_at_end=stop_at_end)
         left = count
-        async with aclosing(Consumer(cluster, ranges).fetched()) as answers:
+        async with aclosing(RangeReader(cluster, ranges).fetched()) as answers:
             async for fetched in answers:
                 records = fetched.records if left is None else fetched.records[:left]
                 write(fetched, records)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.consume import Consumer, ConsumerOptions, OffsetRange
 from barnabas.client.coordinators import CoordinatorKind, Coordinators, OffsetAndMetadata
 from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.client.group_protocol import decode_assignment
+from barnabas.client.range_reader import OffsetRange, RangeReader, RangeReaderOptions
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import (
@@ -183,11 +183,11 @@ class GroupAdmin:
         """
         found: dict[TopicPartition, int] = {}
         places = asyncio.Semaphore(_READERS)
-        options = ConsumerOptions(max_bytes=1, partition_max_bytes=1)
+        options = RangeReaderOptions(max_bytes=1, partition_max_bytes=1)
 
         async def read(at: TopicPartition, offset: int) -> None:
             async with places:
-                batches = Consumer(self._cluster, {at: OffsetRange(offset, ends[at])}, options=options).fetched()
+                batches = RangeReader(self._cluster, {at: OffsetRange(offset, ends[at])}, options=options).fetched()
                 try:
                     async for batch in batches:
                         if batch.records[0].timestamp >= 0:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.client.admin import EARLIEST, LATEST, Admin, NewTopic
-from barnabas.client.consume import Consumer, ConsumerOptions, OffsetRange
 from barnabas.client.errors import ClientError
+from barnabas.client.range_reader import OffsetRange, RangeReader, RangeReaderOptions
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import (
     alter_partition_reassignments,
@@ -321,7 +321,9 @@ class Errands(ClientProcess):
     async def read_many(self) -> None:
         """Read every partition of the load a little, as the shipped consumer does."""
         ranges = {at: OffsetRange(0, 12) for at in self._watched}
-        consumer = Consumer(self.cluster, ranges, options=ConsumerOptions(max_wait_ms=200, partition_max_bytes=300))
+        consumer = RangeReader(
+            self.cluster, ranges, options=RangeReaderOptions(max_wait_ms=200, partition_max_bytes=300)
+        )
         fetched = consumer.fetched()
         try:
             async with asyncio.timeout(4):

@@ -7,8 +7,8 @@ from contextlib import aclosing
 import pytest
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.consume import Consumer, ConsumerOptions, OffsetRange
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation
+from barnabas.client.range_reader import OffsetRange, RangeReader, RangeReaderOptions
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.entry_builder import EntryBuilder
@@ -29,10 +29,10 @@ def fill(small: SmallCluster, part: TopicPartition, batches: int, each: int = 3,
 
 
 async def read(
-    cluster: Cluster, ranges: Mapping[TopicPartition, OffsetRange], options: ConsumerOptions | None = None
+    cluster: Cluster, ranges: Mapping[TopicPartition, OffsetRange], options: RangeReaderOptions | None = None
 ) -> dict[TopicPartition, list[int]]:
     found: dict[TopicPartition, list[int]] = {part: [] for part in ranges}
-    async with aclosing(Consumer(cluster, ranges, options=options).fetched()) as fetched:
+    async with aclosing(RangeReader(cluster, ranges, options=options).fetched()) as fetched:
         async for each in fetched:
             found[each.topic_partition] += [record.offset for record in each.records]
             assert all(int(record.value or b"") == record.offset for record in each.records)
@@ -51,7 +51,7 @@ async def test_partitions_of_several_leaders_are_read_in_order(small: SmallClust
     parts = [TopicPartition("t", index) for index in range(4)]
     for part in parts:
         fill(small, part, 50)
-    options = ConsumerOptions(max_bytes=300, partition_max_bytes=250)
+    options = RangeReaderOptions(max_bytes=300, partition_max_bytes=250)
     found = await read(cluster, dict.fromkeys(parts, OffsetRange(0, 150)), options)
     assert found == {part: list(range(150)) for part in parts}
     assert {asked.node_id for asked in small.asked if asked.key is ApiKey.FETCH} == {1, 2}
@@ -60,7 +60,7 @@ async def test_partitions_of_several_leaders_are_read_in_order(small: SmallClust
 async def test_a_batch_greater_than_the_limits_is_read(small: SmallCluster, cluster: Cluster) -> None:
     small.add_topic("t")
     fill(small, T0, 3, each=100)
-    options = ConsumerOptions(max_bytes=10, partition_max_bytes=10)
+    options = RangeReaderOptions(max_bytes=10, partition_max_bytes=10)
     assert await read(cluster, {T0: OffsetRange(0, 300)}, options) == {T0: list(range(300))}
 
 
@@ -68,7 +68,7 @@ async def test_an_open_range_goes_on_with_what_is_written(small: SmallCluster, c
     small.add_topic("t")
     fill(small, T0, 1)
     offsets: list[int] = []
-    async with aclosing(Consumer(cluster, {T0: OffsetRange(1)}).fetched()) as fetched:
+    async with aclosing(RangeReader(cluster, {T0: OffsetRange(1)}).fetched()) as fetched:
         async for each in fetched:
             offsets += [record.offset for record in each.records]
             assert each.high_watermark == small.logs[T0].end_offset
@@ -85,7 +85,7 @@ async def test_no_partition_waits_until_another_is_read(small: SmallCluster, clu
     for part in parts:
         fill(small, part, 20)
     ranges = {first: OffsetRange(0, 60), third: OffsetRange(0, 60)}
-    consumer = Consumer(cluster, ranges, options=ConsumerOptions(max_bytes=10, partition_max_bytes=10))
+    consumer = RangeReader(cluster, ranges, options=RangeReaderOptions(max_bytes=10, partition_max_bytes=10))
     async with aclosing(consumer.fetched()) as fetched:
         turns = [each.topic_partition async for each in fetched]
     assert turns == [first, third] * 20
@@ -132,7 +132,7 @@ async def test_a_new_leader_is_followed(small: SmallCluster, cluster: Cluster) -
             small.logs[T0].leader = 2
 
     small.on_request = move
-    options = ConsumerOptions(partition_max_bytes=200, max_wait_ms=10)
+    options = RangeReaderOptions(partition_max_bytes=200, max_wait_ms=10)
     found = await read(cluster, dict.fromkeys(parts, OffsetRange(0, 60)), options)
     assert found == {part: list(range(60)) for part in parts}
 
@@ -146,7 +146,7 @@ async def test_a_lost_connection_is_made_again(small: SmallCluster, cluster: Clu
             raise Hangup
 
     small.on_request = hang_up
-    found = await read(cluster, {T0: OffsetRange(0, 60)}, ConsumerOptions(partition_max_bytes=200))
+    found = await read(cluster, {T0: OffsetRange(0, 60)}, RangeReaderOptions(partition_max_bytes=200))
     assert found == {T0: list(range(60))}
 
 
@@ -193,7 +193,7 @@ async def test_stopping_early_leaves_nothing_running(small: SmallCluster, cluste
     fill(small, T0, 5)
     before = len(asyncio.all_tasks())
     both = {T0: OffsetRange(0), TopicPartition("t", 1): OffsetRange(0)}
-    async with aclosing(Consumer(cluster, both).fetched()) as fetched:
+    async with aclosing(RangeReader(cluster, both).fetched()) as fetched:
         async for _ in fetched:
             break
     await cluster.close()

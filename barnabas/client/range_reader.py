@@ -37,7 +37,7 @@ class OffsetRange:
 
 
 @dataclass(slots=True)
-class ConsumerOptions:
+class RangeReaderOptions:
     """How partitions are read; the limits of bytes are those of the fetch requests."""
 
     max_wait_ms: int = 500
@@ -80,7 +80,7 @@ class _Run:
     progress_at_s: float = 0.0
 
 
-class Consumer:
+class RangeReader:
     """Reads ranges of partitions."""
 
     def __init__(
@@ -88,11 +88,11 @@ class Consumer:
         cluster: Cluster,
         ranges: Mapping[TopicPartition, OffsetRange],
         *,
-        options: ConsumerOptions | None = None,
+        options: RangeReaderOptions | None = None,
     ) -> None:
         self._cluster = cluster
         self._ranges = dict(ranges)
-        self._options = options or ConsumerOptions()
+        self._options = options or RangeReaderOptions()
 
     async def fetched(self) -> AsyncGenerator[FetchedRecords, None]:
         """Give records as they come, until every range is read; close it to stop earlier. Raises ClientError."""

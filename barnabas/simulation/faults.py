@@ -309,18 +309,15 @@ async def chase_leaders(storm: Storm) -> None:
     world, chance, invariants = storm.world, storm.chance, storm.world.invariants
     at = chance.choice(list(invariants.watched))
 
-    def replicas() -> list[tuple[Machine, Partition]]:
-        return [(machine, part) for machine, part in invariants.replicas() if part.topic_partition == at]
-
     def leader() -> tuple[Machine, Partition] | None:
-        return next((each for each in replicas() if invariants.is_true_leader(*each)), None)
+        return next((each for each in invariants.replicas_of(at) if invariants.is_true_leader(*each)), None)
 
     def have_reached(which: str) -> bool:
         found = leader()
         if found is None or which == "nobody":
             return found is not None
         partition, leadership = found[1], found[1].leadership
-        ends = [part.log.log_end_offset for _, part in replicas() if part is not partition]
+        ends = [part.log.log_end_offset for _, part in invariants.replicas_of(at) if part is not partition]
         if leadership is None or which == "some":
             return leadership is not None and sum(end > leadership.epoch_start_offset for end in ends) == 1
         return set(partition.isr) == set(partition.replicas) and set(ends) == {partition.log.log_end_offset}

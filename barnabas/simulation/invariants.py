@@ -95,6 +95,13 @@ class Invariants:
                 for partition in machine.broker.services.replicas.partitions():
                     yield machine, partition
 
+    def replicas_of(self, at: TopicPartition) -> Iterator[tuple[Machine, Partition]]:
+        """Those of one partition."""
+        for machine in self._machines:
+            partition = None if machine.broker is None else machine.broker.services.replicas.partition(at)
+            if partition is not None:
+                yield machine, partition
+
     # Cheap rules.
 
     def look(self) -> None:
@@ -283,13 +290,10 @@ class Invariants:
 
     def is_true_leader(self, machine: Machine, partition: Partition) -> bool:
         """Whether a broker leads as ZooKeeper says it, and knows."""
+        if partition.leader_id != machine.broker_id or partition.is_offline:
+            return False
         state = self.state(partition.topic_partition)
-        return (
-            state is not None
-            and state.leader == machine.broker_id == partition.leader_id
-            and state.leader_epoch == partition.leader_epoch
-            and not partition.is_offline
-        )
+        return state is not None and state.leader == machine.broker_id and state.leader_epoch == partition.leader_epoch
 
     def _take_committed(self, machine: Machine, partition: Partition) -> None:
         at, log = partition.topic_partition, partition.log

@@ -96,7 +96,9 @@ class Transactions:
         self._identity: Identity | None = None
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
-        self._has_offsets = False
+        self._has_asked_for_offsets = False
+        self._is_begun = False
+        """Whether the coordinator has said that the transaction is open."""
         self._adding: asyncio.Task[None] | None = None
 
     # What the sender asks.
@@ -160,9 +162,10 @@ class Transactions:
         self.check_open()
         producer_id, epoch = self.identity
         joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group.group_id)
+        self._has_asked_for_offsets = True
         try:
             await self._call(add_offsets_to_txn.API, joining, lambda response: [response.error_code])
-            self._has_offsets = True
+            self._is_begun = True
             await self._commit_offsets(offsets, group)
         except ProducerFenced:
             raise
@@ -180,27 +183,33 @@ class Transactions:
             self.state = wanted
         if self._adding is not None:
             await asyncio.wait([self._adding])
-        if self._added or self._wanted or self._has_offsets:
-            try:
-                request = EndTxnRequest(self._id, *self.identity, commit)
-                await self._call(end_txn.API, request, lambda response: [response.error_code])
-            except KafkaError as error:
-                if error.error not in _LOST:
-                    self._end_all(error)
-                    raise
-                if commit:
-                    self.fail(error)
-                    raise self.refusal("") from error
-                self.needs_epoch = True
+        if self._added or self._wanted or self._has_asked_for_offsets:
+            await self._end_at_coordinator(commit=commit)
         if self.needs_epoch:
             self._identity = await self._init_producer_id(self._identity)
         self._reset()
+
+    async def _end_at_coordinator(self, *, commit: bool) -> None:
+        try:
+            request = EndTxnRequest(self._id, *self.identity, commit)
+            await self._call(end_txn.API, request, lambda response: [response.error_code])
+        except KafkaError as error:
+            if error.error is ErrorCode.INVALID_TXN_STATE and not commit and not self._is_begun:
+                # What was to begin it was refused, or never got there: nothing is open.
+                return
+            if error.error not in _LOST:
+                self._end_all(error)
+                raise
+            if commit:
+                self.fail(error)
+                raise self.refusal("") from error
+            self.needs_epoch = True
 
     def _reset(self) -> None:
         self.state, self.cause, self.needs_epoch = TransactionState.READY, None, False
         self._added.clear()
         self._wanted.clear()
-        self._has_offsets = False
+        self._has_asked_for_offsets = self._is_begun = False
 
     async def close(self) -> None:
         if self._adding is not None:
@@ -225,6 +234,7 @@ class Transactions:
             while self._wanted and self.state is TransactionState.OPEN:
                 wanted = set(self._wanted)
                 await self._add_partitions(wanted)
+                self._is_begun = True
                 self._wanted -= wanted
                 self._added |= wanted
                 self._on_partitions_added()

@@ -54,6 +54,7 @@ class Coordinator:
     epoch: int = -1
     added: set[TopicPartition] = field(default_factory=set)
     ends: list[bool] = field(default_factory=list)
+    is_open: bool = False
     offsets: dict[str, Any] = field(default_factory=dict)
     errors: dict[ApiKey, list[ErrorCode]] = field(default_factory=dict)
     on_produce: Callable[[Asked], Any] = lambda _: None
@@ -72,7 +73,7 @@ class Coordinator:
         answers: dict[ApiKey, Callable[[Any, int], Any]] = {
             ApiKey.INIT_PRODUCER_ID: self._init,
             ApiKey.ADD_PARTITIONS_TO_TXN: self._add,
-            ApiKey.ADD_OFFSETS_TO_TXN: lambda _, error: AddOffsetsToTxnResponse(error_code=error),
+            ApiKey.ADD_OFFSETS_TO_TXN: self._add_offsets,
             ApiKey.TXN_OFFSET_COMMIT: self._commit_offsets,
             ApiKey.END_TXN: self._end,
         }
@@ -94,10 +95,15 @@ class Coordinator:
             self.epoch += 1
         return InitProducerIdResponse(error_code=error, producer_id=9, producer_epoch=self.epoch)
 
+    def _add_offsets(self, _: Any, error: int) -> AddOffsetsToTxnResponse:
+        self.is_open |= not error
+        return AddOffsetsToTxnResponse(error_code=error)
+
     def _add(self, request: Any, error: int) -> AddPartitionsToTxnResponse:
         results = []
         for topic in request.topics:
             if not error:
+                self.is_open = True
                 self.added |= {TopicPartition(topic.name, each) for each in topic.partitions}
             each = [AddPartitionsToTxnPartitionResult(number, error) for number in topic.partitions]
             results.append(AddPartitionsToTxnTopicResult(topic.name, each))
@@ -113,9 +119,12 @@ class Coordinator:
         return TxnOffsetCommitResponse(topics=topics)
 
     def _end(self, request: Any, error: int) -> EndTxnResponse:
+        if not error and not self.is_open and self.ends[-1:] != [request.committed]:
+            error = ErrorCode.INVALID_TXN_STATE
         if not error:
             self.ends.append(request.committed)
             self.added.clear()
+            self.is_open = False
         return EndTxnResponse(error_code=error)
 
 
@@ -325,6 +334,55 @@ async def test_offsets_go_with_the_consumers_membership() -> None:
             async with producer.transaction():
                 await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(9)}, group)
     assert coordinator.ends == [True, False]
+
+
+@virtual_time
+async def test_a_partition_that_is_refused_leaves_nothing_to_abort_and_a_producer_that_goes_on() -> None:
+    wire, coordinator = stage()
+    async with wire.cluster() as cluster, producer_of(cluster) as producer:
+        for before in ([], [True]):
+            assert coordinator.ends == before
+            coordinator.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+            with pytest.raises(TransactionFailed, match="TOPIC_AUTHORIZATION_FAILED"):
+                async with producer.transaction():
+                    await producer.send("t", None, b"v", partition=0)
+            async with producer.transaction():
+                await producer.send("t", None, b"v", partition=0)
+    assert coordinator.ends == [True, True]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_an_abort_before_the_first_partition_was_added_leaves_a_producer_that_goes_on(turns: int) -> None:
+    @virtual_time
+    async def play() -> None:
+        wire, coordinator = stage()
+        async with wire.cluster() as cluster, producer_of(cluster, linger_ms=0) as producer:
+            producer.begin_transaction()
+            sent = await producer.send("t", None, b"v", partition=0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await producer.abort_transaction()
+            with pytest.raises(TransactionAborted):
+                await sent
+            async with producer.transaction():
+                await producer.send("t", None, b"next", partition=0)
+        assert coordinator.ends[-1:] == [True]
+        assert values(wire.small) == [b"next"]
+
+    play()
+
+
+@virtual_time
+async def test_offsets_of_which_nobody_knows_whether_they_were_added_are_aborted() -> None:
+    wire, coordinator = stage()
+    async with wire.cluster(timeout_ms=1000) as cluster, producer_of(cluster) as producer:
+        producer.begin_transaction()
+        coordinator.is_open = True
+        coordinator.errors[ApiKey.ADD_OFFSETS_TO_TXN] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 100
+        with pytest.raises(TransactionFailed):
+            await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(9)}, GroupMetadata("g"))
+        await producer.abort_transaction()
+        assert coordinator.ends == [False]
 
 
 @virtual_time

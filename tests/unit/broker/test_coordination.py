@@ -93,6 +93,20 @@ async def test_offsets_outlive_the_broker(host: BrokerHost) -> None:
     await again.broker.stop()
 
 
+async def test_records_larger_than_the_load_buffer_are_loaded(host: BrokerHost) -> None:
+    """KAFKA-7286: one that did not fit was read for ever."""
+    broker = await host.start(**KEYS, offsets_load_buffer_size="1")
+    talk = GroupTalk(broker)
+    await make_topic(broker)
+    await talk.find("g")
+    assert await talk.commit(5) is NONE
+    await broker.stop()
+    again = GroupTalk(await host.start(**KEYS, offsets_load_buffer_size="1"))
+    await again.find("g")
+    assert await again.committed() == (5, NONE)
+    await again.broker.stop()
+
+
 async def test_who_waits_when_the_leadership_goes_is_sent_elsewhere(talk: GroupTalk) -> None:
     member = await talk.member()
     waiting = asyncio.create_task(talk.joined())

@@ -167,6 +167,16 @@ def test_a_session_that_ends_after_a_restart_is_the_new_members(group: Driven) -
     assert follower != new_id
 
 
+def test_the_session_of_the_old_id_ends_nobodys(group: Driven) -> None:
+    # KAFKA-8896, too: the new member has been heard of.
+    leader, _ = two_static(group)
+    new_id = group.joined(group.join(instance="i2")).member_id
+    for _ in range(3):
+        group.wait(SESSION_MS - 1)
+        assert group.heartbeat(leader, 1, instance="i1") is ErrorCode.NONE
+        assert group.heartbeat(new_id, 1, instance="i2") is ErrorCode.NONE
+
+
 def test_timeouts_that_a_restart_changes_count(group: Driven) -> None:
     leader, _ = two_static(group)
     new_id = group.joined(group.join(instance="i2", session_ms=20_000)).member_id

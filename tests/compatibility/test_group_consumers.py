@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
+from barnabas.client.group_protocol import decode_assignment
+from barnabas.coordinator.group_records import GroupKey, decode_group_value, decode_key
 from tests.compatibility.brokers import RunningBroker
 from tests.compatibility.group_member import ASSIGNORS, SESSION_MS
 from tests.support.broker_process import BrokerProcess
@@ -25,6 +28,8 @@ JAVA_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
 JAVA_CLIENTS = {"java-2.7": CLIENT_JARS, "java-3.9": NEWER_CLIENT_JARS}
 PARTITIONS = 6
 SECONDS = 40.0
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = 5
 
 Place = tuple[int, int]
 
@@ -32,7 +37,7 @@ Place = tuple[int, int]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     directory = tmp_path_factory.mktemp("groups")
-    settings = ONE_BROKER_SETTINGS | {"offsets.topic.num.partitions": "5"}
+    settings = ONE_BROKER_SETTINGS | {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
     with (
         new_zookeeper(directory / "zookeeper") as zookeeper,
         BrokerProcess(directory, zookeeper.connect_string, settings) as barnabas,
@@ -147,6 +152,33 @@ class Group:
 
         _await(lambda: not missing(), lambda: f"{len(missing())} records were read by nobody")
 
+    def owners(self) -> dict[int, Counter[int]]:
+        """Of each generation that its coordinator wrote down: how many members owned each partition."""
+        settings = {
+            "bootstrap.servers": self.broker.bootstrap,
+            "group.id": "not-joined",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+        reading = Consumer(settings)
+        found: dict[int, Counter[int]] = {}
+        unread = set(range(OFFSETS_PARTITIONS))
+        try:
+            reading.assign([TopicPartition(OFFSETS_TOPIC, number, 0) for number in unread])
+            while unread:
+                messages = reading.consume(500, SECONDS)
+                assert messages, f"not read to their ends: {unread}"
+                for each in messages:
+                    if each.error() is not None:
+                        unread.discard(each.partition())
+                    elif decode_key(each.key()) == GroupKey(self.name) and each.value() is not None:
+                        generation = decode_group_value(each.value())
+                        assigned = [decode_assignment(member.assignment) for member in generation.members]
+                        found[generation.generation_id] = Counter(place.partition for own in assigned for place in own)
+        finally:
+            reading.close()
+        return found
+
     def committed(self) -> list[int]:
         """The group's offsets, by partition."""
         asking = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": self.name})
@@ -195,6 +227,14 @@ def _live(group: Group, members: Sequence[tuple[str, str]]) -> None:
     group.await_all_read()
     first.leave()
     assert group.committed() == [100] * PARTITIONS
+    _assert_owned_once(group, generations=4)
+
+
+def _assert_owned_once(group: Group, *, generations: int) -> None:
+    """No partition had two owners in one generation, and there were at least so many with all of them owned."""
+    owners = group.owners()
+    assert all(owned.total() == len(owned) for owned in owners.values()), owners
+    assert sum(len(owned) == PARTITIONS for owned in owners.values()) >= generations, owners
 
 
 @pytest.mark.parametrize(
@@ -214,6 +254,36 @@ def test_members_of_java_come_and_go_and_every_record_is_read(group: Group, clie
 @pytest.mark.java
 def test_members_of_java_and_of_librdkafka_share_a_topic(group: Group) -> None:
     _live(group, [(client, "range") for client in ("confluent-kafka", *JAVA_CLIENTS)])
+
+
+@pytest.mark.java
+def test_members_of_all_clients_share_a_topic(group: Group) -> None:
+    """Three come, three more, half of them crash and come again, the others leave."""
+    leaving, crashing = ("kafka-python", "java-3.9", "barnabas"), ("aiokafka", "java-2.7", "confluent-kafka")
+    assert {*leaving, *crashing} == {*ASSIGNORS, *JAVA_CLIENTS}
+    leavers = [group.join(client, "range") for client in leaving]
+    group.send(20)
+    group.await_members(3)
+    crashed = [group.join(client, "range") for client in crashing]
+    group.send(20)
+    group.await_members(6)
+    group.send(20)
+    for each in crashed:
+        each.crash()
+    group.await_members(3)
+    group.send(20)
+    stayers = [group.join(client, "range") for client in crashing]
+    group.await_members(6)
+    group.send(20)
+    for each in leavers:
+        each.leave()
+    group.await_members(3)
+    group.send(20)
+    group.await_all_read()
+    for each in stayers:
+        each.leave()
+    assert group.committed() == [120] * PARTITIONS
+    _assert_owned_once(group, generations=5)
 
 
 def test_members_of_different_clients_share_a_topic(group: Group) -> None:

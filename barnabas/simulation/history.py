@@ -5,25 +5,21 @@ how it ended: `ok`, `fail` (it surely did not and will not happen) or `unknown`.
 Times are of one monotonic clock, in any unit; of two operations one is first if it ended before the other began.
 A `client` is one incarnation: what starts again with a new producer id takes a new name.
 
-`check` lives in `history_check`, the text form in `history_lines`, the self-describing values in `history_values`.
+What members of groups did stands in `group_history`, `check` in `history_check`, the text form in `history_lines`, the
+self-describing values in `history_values`.
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
+from barnabas.simulation.group_history import GroupHistory
+from barnabas.simulation.outcome import Outcome
+
+__all__ = ["ACKS_ALL", "History", "Outcome", "Poll", "Produce", "Transaction", "outcome_of_produce"]
 
 ACKS_ALL: Final = -1
-
-
-class Outcome(StrEnum):
-    """How an operation ended for its client."""
-
-    OK = "ok"
-    FAIL = "fail"
-    UNKNOWN = "info"
 
 
 @dataclass(slots=True)
@@ -33,7 +29,8 @@ class Produce:
     `idempotent`: the producer promises that a record stands once, and in the order in which the client sent them.
     `offset` is what the acknowledgement named; a record acknowledged with `acks` 0 has none. `key` matters where logs
     are compacted (`History.compacted`); a record that `is_tombstone` says that its key has no value any more, and bears
-    its own value where compaction does not look.
+    its own value where compaction does not look. `source` is the record that this one was made of, by who reads,
+    transforms and writes in transactions.
     """
 
     client: str
@@ -49,6 +46,7 @@ class Produce:
     error: str = ""
     key: bytes | None = None
     is_tombstone: bool = False
+    source: tuple[TopicPartition, int] | None = None
 
     def ok(self, offset: int | None, now: int) -> None:
         """The broker acknowledged the record at this offset."""
@@ -73,7 +71,8 @@ class Poll:
     `position`: the offset asked for, when the client knows it. `session`: polls of one client with the same number go
     on where the last one ended; a seek, a new assignment or a reset takes the next number. `final`: one of the reads at
     the end, from the start of the partition to its end, after all faults healed. `high_watermark` and `leader_epoch`:
-    what the leader told with it (of a follower no epoch: what it knows of the high watermark is late).
+    what the leader told with it (of a follower no epoch: what it knows of the high watermark is late). `group`: for
+    which group a member read it; such a poll is closed when the records are handed out, before they are worked on.
     """
 
     client: str
@@ -89,6 +88,7 @@ class Poll:
     high_watermark: int | None = None
     leader_epoch: int | None = None
     error: str = ""
+    group: str | None = None
 
     def ok(
         self,
@@ -111,10 +111,27 @@ class Poll:
 
 @dataclass(slots=True)
 class Transaction:
-    """How a transaction ended: `OK` committed, `FAIL` aborted, `UNKNOWN` either."""
+    """How a transaction ended: `OK` committed, `FAIL` aborted, `UNKNOWN` either. `name` is unique in the whole history.
+
+    `commit_asked_at`: when the client began to ask for its commit; of one that was never asked to commit nothing may
+    ever be read, however its client ended. `completed_at`: when the client heard of its end. Records bear its name in
+    `Produce.transaction`, offsets in `OffsetCommit.transaction`.
+    """
 
     name: str
     outcome: Outcome = Outcome.UNKNOWN
+    transactional_id: str = ""
+    client: str = ""
+    began_at: int | None = None
+    timeout_ms: int | None = None
+    commit_asked_at: int | None = None
+    completed_at: int | None = None
+    error: str = ""
+
+    def end(self, outcome: Outcome, now: int, error: str = "") -> None:
+        """The client heard how it ended, or that it will not."""
+        assert self.completed_at is None, f"{self} ends twice"
+        self.outcome, self.completed_at, self.error = outcome, now, error
 
 
 @dataclass(slots=True)
@@ -127,6 +144,8 @@ class History:
     start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     compacted: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions in which a record may go when a later one has its key, and a tombstone with time."""
+
+    groups: GroupHistory = field(default_factory=GroupHistory)
 
     def produce(
         self,
@@ -170,9 +189,24 @@ class History:
         else:
             self.polls.setdefault(operation.topic_partition, []).append(operation)
 
+    def begin_transaction(
+        self, name: str, now: int, *, transactional_id: str, client: str, timeout_ms: int
+    ) -> Transaction:
+        """A client begins a transaction now; close what is returned when it knows the end."""
+        assert name not in self.transactions, f"two transactions are called {name}"
+        made = Transaction(name, transactional_id=transactional_id, client=client, began_at=now, timeout_ms=timeout_ms)
+        self.transactions[name] = made
+        return made
+
     def end_transaction(self, name: str, outcome: Outcome) -> None:
         """A transaction that nobody ended stays unknown."""
         self.transactions[name] = Transaction(name, outcome)
+
+    def settle_transactions(self) -> None:
+        """At the end: what no client ever asked to commit is aborted, or will be."""
+        for each in self.transactions.values():
+            if each.outcome is Outcome.UNKNOWN and each.began_at is not None and each.commit_asked_at is None:
+                each.outcome = Outcome.FAIL
 
     def allow_deletion(self, topic_partition: TopicPartition, before_offset: int) -> None:
         """Somebody deletes the records below this offset, or retention may: nobody has to see them from now on."""

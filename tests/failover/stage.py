@@ -49,5 +49,6 @@ def loads(*, java: bool) -> list[LoadPlan]:
     made = [
         LoadPlan(Kind.CONFLUENT, 3000),
         LoadPlan(Kind.AIOKAFKA, 300, partitions=3, most_open=2000),
+        LoadPlan(Kind.BARNABAS, 500, partitions=3),
     ]
     return [*made, LoadPlan(Kind.JAVA, 500, partitions=3, topic="java-producer")] if java else made

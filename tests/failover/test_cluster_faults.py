@@ -1,4 +1,4 @@
-"""Faults of a cluster under load: three brokers, three ZooKeepers, three kinds of clients, one fault after the other.
+"""Faults of a cluster under load: three brokers, three ZooKeepers, four kinds of clients, one fault after the other.
 
 All tests of this file share one world, which is played in order; the last ones judge what it leaves. An ordinary run
 plays a few faults; a soak plays the whole catalogue, in an order that the run's seed draws, for as long as it lasts.
@@ -119,3 +119,12 @@ def test_the_java_client_took_part(java_class_path: str | None, verdict: Verdict
     read = {name: count for name, count in verdict.read_by.items() if f"-{Kind.JAVA_READER}-" in name}
     assert sum(written.values()) > 0, verdict.acknowledged_by
     assert sum(read.values()) >= verdict.acknowledged, verdict.read_by
+
+
+def test_our_own_client_took_part(verdict: Verdict) -> None:
+    (written,) = (count for name, count in verdict.acknowledged_by.items() if "-barnabas-producer-" in name)
+    read = {name: count for name, count in verdict.read_by.items() if name.startswith("barnabas-producer-barnabas-")}
+    assert written > 0
+    assert sorted(read) == ["barnabas-producer-barnabas-reader-0", "barnabas-producer-barnabas-reader-1"]
+    assert read["barnabas-producer-barnabas-reader-1"] > written / 2, "it did not read along with the load"
+    assert read["barnabas-producer-barnabas-reader-0"] >= written

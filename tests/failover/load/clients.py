@@ -24,6 +24,7 @@ class Kind(StrEnum):
     CONFLUENT_READER = "confluent_reader"
     AIOKAFKA = "aiokafka_producer"
     AIOKAFKA_READER = "aiokafka_reader"
+    BARNABAS = "barnabas_producer"
     BARNABAS_READER = "barnabas_reader"
     JAVA = "produce"
     JAVA_READER = "read"

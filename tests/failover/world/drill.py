@@ -22,6 +22,8 @@ from tests.failover.world.world import World
 ISR_SECONDS = 60.0
 _RESUME_SECONDS = 60.0
 _SETTLE_RECORDS = 500
+_READS_ALONG = {Kind.BARNABAS: Kind.BARNABAS_READER}
+"""Who reads while a kind of load runs; librdkafka where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,9 @@ class Drill:
             )
         self._clients = [self._client(load.kind, load, load.rate) for load in self.loads]
         if self._reads_along:
-            self._readers = [self._client(Kind.CONFLUENT_READER, load, 1) for load in self.loads]
+            self._readers = [
+                self._client(_READS_ALONG.get(load.kind, Kind.CONFLUENT_READER), load, 1) for load in self.loads
+            ]
         self.scene = Scene(self.world, self.topics, self.watch)
         self._await_histories()
         self.follower = Follower(self._clients)

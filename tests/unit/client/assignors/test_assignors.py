@@ -1,6 +1,7 @@
 """Assignors: Kafka's examples, evenness, few moves, claims that contradict each other."""
 
 import random
+import time
 from itertools import chain
 
 import pytest
@@ -112,6 +113,33 @@ def test_chains_of_moves_even_out_what_no_single_move_does() -> None:
     members = {each: Subscription(topics[each], assignor.user_data(owners[each], 1)) for each in owners}
     found = assignor.assign({"t0": 3, "t1": 2, "t2": 1}, members)
     assert sorted(map(len, found.values())) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("topics", [1, 100])
+def test_many_newcomers_get_their_share_of_one_rich_member_at_once(topics: int) -> None:
+    assignor = StickyAssignor()
+    counts = {f"t{number}": 10_000 // topics for number in range(topics)}
+    every = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+    members = rejoined(assignor, {"rich": every}, *counts)
+    members |= {f"new{number}": member(*counts) for number in range(200)}
+    began_s = time.process_time()
+    found = assignor.assign(counts, members)
+    assert time.process_time() - began_s < 3  # 0.3 on a quiet machine; looking at everybody for each move takes minutes
+    assert {*map(len, found.values())} == {49, 50}
+    assert sorted(chain.from_iterable(found.values())) == sorted(every)
+    assert assignor.assign(counts, rejoined(assignor, found, *counts)) == found
+
+
+def test_a_partition_that_came_on_the_way_is_passed_on_rather_than_an_old_one() -> None:
+    """Chains that were found before are looked for again when a member has something new to give."""
+    owners = {"a": parts("t0p0 t0p1 t1p0 t1p2"), "b": [], "c": [], "d": [], "e": parts("t1p1 t1p3 t2p0 t2p1")}
+    every = ("t0", "t1", "t2")
+    topics = {"a": every, "b": every, "c": ("t2",), "d": ("t1",), "e": every}
+    assignor = StickyAssignor()
+    members = {each: Subscription(topics[each], assignor.user_data(owners[each], 1)) for each in owners}
+    found = assignor.assign({"t0": 2, "t1": 4, "t2": 2}, members)
+    assert sorted(map(len, found.values())) == [1, 1, 2, 2, 2]
+    assert sum(each not in owners[name] for name, partitions in found.items() for each in partitions) == 4
 
 
 def test_the_newest_generation_wins_and_equal_claims_cancel_each_other() -> None:

@@ -207,10 +207,15 @@ class Partition(Replica):
             if header.is_control:
                 self.guards.on_marker(header.producer_id)
             elif header.is_transactional and self.lacks_guard(header.producer_id, header.producer_epoch):
+                self.log.abandon(prepared)
                 raise PartitionRefused(ErrorCode.INVALID_TXN_STATE)
             if self.directory.writes_inline:
                 return self._write_now(prepared)
-            return await self._write_in_thread(prepared)
+            info = await self._write_in_thread(prepared)
+            if header.is_control:
+                # A guard that was made meanwhile does not know of the marker.
+                self.guards.on_marker(header.producer_id)
+            return info
 
     def lacks_guard(self, producer_id: int, producer_epoch: int) -> Guard | None:
         """What has to be asked before this broker may write in the producer's transaction; None when nothing."""

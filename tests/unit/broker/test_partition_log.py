@@ -1,0 +1,172 @@
+"""A partition of an internal topic as its coordinator sees it, in one leadership."""
+
+import asyncio
+
+import pytest
+
+from barnabas.coordinator.batches import batch_of, marker_batch
+from barnabas.coordinator.outcome import CoordinatorRecord, ProducerStamp
+from barnabas.coordinator.ports import LogRefused
+from barnabas.protocol.batch import Codec
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import BrokerId, LeaderEpoch
+from barnabas.storage.log_config import LogConfig
+from broker.partition_log import PartitionLog
+from replication.replicas import ReplicaAssignment
+from replication.settings import TopicSettings
+from tests.support.virtual_time import turns, virtual_time
+from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld
+
+RECORD = batch_of([CoordinatorRecord(b"key", b"value")], 1, Codec.NONE, None)
+PRODUCER = ProducerStamp(7, 3)
+
+
+async def lead(
+    world: ReplicaWorld,
+    *,
+    epoch: int = 0,
+    leader: BrokerId = ME,
+    isr: tuple[BrokerId, ...] = (ME, OTHER),
+    config: LogConfig | None = None,
+) -> None:
+    assignment = ReplicaAssignment(
+        topic_partition=TP,
+        leader_id=leader,
+        leader_epoch=LeaderEpoch(epoch),
+        isr=isr,
+        replicas=(ME, OTHER),
+        zk_version=0,
+        is_new=not epoch,
+        settings=TopicSettings(config or LogConfig(), 1),
+    )
+    assert await world.replicas.assign(assignment) is ErrorCode.NONE
+
+
+async def log_of(
+    *, acks: int = -1, alone: bool = False, config: LogConfig | None = None
+) -> tuple[ReplicaWorld, PartitionLog]:
+    world = await ReplicaWorld().open()
+    await lead(world, isr=(ME,) if alone else (ME, OTHER), config=config)
+    return world, PartitionLog(world.partition(), world.offload, acks=acks)
+
+
+async def refusal_of(what: object) -> ErrorCode:
+    with pytest.raises(LogRefused) as raised:
+        await what  # type: ignore[misc]
+    return raised.value.error
+
+
+@pytest.mark.parametrize("leader", [ME, OTHER], ids=["the same leader", "another"])
+def test_a_log_is_of_one_leadership(leader: BrokerId) -> None:
+    @virtual_time
+    async def play() -> None:
+        world, log = await log_of(alone=True)
+        end = await log.append(RECORD)
+        assert log.is_committed(end)
+        await lead(world, epoch=5, leader=leader, isr=(leader,))
+        assert log.refusal() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not log.is_committed(end), "who coordinates now may have decided otherwise"
+        for what in (log.append(RECORD), log.committed(end), log.read(0, 1000)):
+            assert await refusal_of(what) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert world.partition().log.log_end_offset == 1
+
+    play()
+
+
+@virtual_time
+async def test_who_waits_for_a_commit_when_the_leadership_ends_is_told_that() -> None:
+    world, log = await log_of()
+    end = await log.append(RECORD)
+    assert not log.is_committed(end)
+    waiting = asyncio.ensure_future(log.committed(end))
+    await turns(5)
+    assert not waiting.done()
+    await lead(world, epoch=5, leader=OTHER)
+    assert await refusal_of(waiting) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@virtual_time
+async def test_what_too_few_replicas_have_may_be_committed_yet() -> None:
+    world, log = await log_of()
+    end = await log.append(RECORD)
+    waiting = asyncio.ensure_future(log.committed(end))
+    await turns(5)
+    world.partition().set_min_in_sync_replicas(3)
+    assert await refusal_of(log.committed(end)) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert await refusal_of(waiting) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert log.refusal() is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_with_fewer_acks_what_the_leader_has_counts_as_committed(acks: int) -> None:
+    @virtual_time
+    async def play() -> None:
+        world, log = await log_of(acks=acks)
+        world.partition().set_min_in_sync_replicas(3)
+        assert log.refusal() is None
+        end = await log.append(RECORD)
+        assert log.is_committed(end)
+        await log.committed(end)
+
+    play()
+
+
+@virtual_time
+async def test_all_that_stands_in_the_log_is_read_committed_or_not() -> None:
+    _, log = await log_of()
+    for _ in range(3):
+        await log.append(RECORD)
+    assert log.bounds() == (0, 3)
+    assert len(await log.read(0, 1 << 20)) == 3 * len(RECORD)
+    assert await log.read(3, 1 << 20) == b""
+
+
+@virtual_time
+async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anything_is_written() -> None:
+    world, log = await log_of(alone=True)
+    await log.append(marker_batch(PRODUCER, 4, 1, commit=True))
+    former = PRODUCER._replace(producer_epoch=2)
+    assert log.refusal(PRODUCER, marker_coordinator_epoch=3) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert log.refusal(former, marker_coordinator_epoch=4) is ErrorCode.INVALID_PRODUCER_EPOCH
+    for stale in (marker_batch(PRODUCER, 3, 1, commit=True), marker_batch(former, 4, 1, commit=True)):
+        assert await refusal_of(log.append(stale)) in (
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+        )
+    for epoch in (4, 5):
+        assert log.refusal(PRODUCER, marker_coordinator_epoch=epoch) is None
+    assert log.refusal(PRODUCER._replace(producer_epoch=4), marker_coordinator_epoch=4) is None
+    assert world.partition().log.log_end_offset == 1
+
+
+@virtual_time
+async def test_offsets_of_a_transaction_need_a_guard_and_a_marker_takes_it() -> None:
+    """What is refused for it leaves a log that takes what comes next."""
+    world, log = await log_of(alone=True)
+    guards = world.partition().guards
+    offsets = batch_of([CoordinatorRecord(b"key", b"value")], 1, Codec.NONE, PRODUCER)
+    assert log.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
+    assert await refusal_of(log.append(offsets)) is ErrorCode.INVALID_TXN_STATE
+    guards.answer(guards.of(*PRODUCER), ErrorCode.NONE)
+    assert log.refusal(PRODUCER) is None
+    await log.append(offsets)
+    assert log.refusal(PRODUCER._replace(producer_epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    await log.append(marker_batch(PRODUCER, 4, 1, commit=False))
+    assert log.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
+    assert await refusal_of(log.append(offsets)) is ErrorCode.INVALID_TXN_STATE
+
+
+@virtual_time
+async def test_a_batch_is_never_larger_than_a_segment() -> None:
+    _, log = await log_of(config=LogConfig(max_message_bytes=5000, segment_bytes=20_000))
+    assert log.max_batch_bytes == 5000
+    _, log = await log_of(config=LogConfig(max_message_bytes=50_000, segment_bytes=20_000))
+    assert log.max_batch_bytes == 20_000
+
+
+@virtual_time
+async def test_nothing_is_read_where_the_directory_has_failed() -> None:
+    world, log = await log_of(alone=True)
+    await log.append(RECORD)
+    world.partition().directory.fail(OSError(5, "a failed disk"))
+    assert await refusal_of(log.read(0, 1000)) in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)

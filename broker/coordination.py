@@ -10,7 +10,7 @@ import logging
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.outcome import Effect, Machine
@@ -39,8 +39,12 @@ _UUID_BITS: Final = 128
 M = TypeVar("M", bound=Machine)
 
 CarryOut = Callable[[Shard[Any], Effect], None]
-Verify = Callable[[Producer, TopicPartition], Awaitable[ErrorCode]]
-"""Whether a partition is part of a producer's open transaction; see `broker.transaction_verification`."""
+
+
+class Verify(Protocol):
+    """Whether a partition is part of a producer's open transaction; see `broker.transaction_verification`."""
+
+    def __call__(self, producer: Producer, partition: TopicPartition, *, marked_epoch: int) -> Awaitable[ErrorCode]: ...
 
 
 class Coordination:
@@ -176,5 +180,10 @@ def _nothing_to_do(shard: Shard[Any], effect: Effect) -> None:
     raise AssertionError(f"{shard.log.name}: nobody carries out {effect!r}")
 
 
-async def _nobody_to_ask(producer: Producer, partition: TopicPartition) -> ErrorCode:
+async def _nobody_to_ask(
+    producer: Producer,
+    partition: TopicPartition,
+    *,
+    marked_epoch: int,  # noqa: ARG001 - the signature is `Verify`'s
+) -> ErrorCode:
     raise AssertionError(f"nobody can be asked whether {partition} is part of the transaction of {producer}")

@@ -6,7 +6,8 @@ come together go together, one request at a time.
 
 An answer is NONE, or what the producer is to hear: INVALID_TXN_STATE where the partition is not part of its
 transaction, INVALID_PRODUCER_EPOCH where it was fenced, and NOT_ENOUGH_REPLICAS where nobody can tell now, for which
-clients of every age try again.
+clients of every age try again. Nobody can where who answers coordinates in an earlier epoch than that of the producer's
+last marker in the partition: it has been replaced and does not know it, and what it has open may have ended.
 """
 
 import asyncio
@@ -43,11 +44,14 @@ Described = TransactionDescription | ErrorCode | None
 """What a coordinator says of a transactional id; None for one that it does not know."""
 
 
-def judge(described: Described, producer: Producer, partition: TopicPartition) -> ErrorCode:
-    """What follows for a producer that is to begin its transaction in a partition."""
+def judge(described: Described, producer: Producer, partition: TopicPartition, *, marked_epoch: int) -> ErrorCode:
+    """What follows for a producer that is to begin its transaction in a partition.
+
+    `marked_epoch` is the coordinator epoch of its last marker there.
+    """
     if described is None:
         return ErrorCode.INVALID_TXN_STATE
-    if isinstance(described, ErrorCode):
+    if isinstance(described, ErrorCode) or described.coordinator_epoch < marked_epoch:
         return _CANNOT_TELL
     if described.producer_id != producer.producer_id:
         return ErrorCode.INVALID_TXN_STATE
@@ -95,8 +99,11 @@ class TransactionVerification:
         self._spawn = spawn
         self._lanes: dict[BrokerId, _Lane] = {}
 
-    async def verify(self, producer: Producer, partition: TopicPartition) -> ErrorCode:
-        """Whether `partition` is part of the producer's open transaction; see the module for the answers."""
+    async def verify(self, producer: Producer, partition: TopicPartition, *, marked_epoch: int) -> ErrorCode:
+        """Whether `partition` is part of the producer's open transaction; see the module for the answers.
+
+        `marked_epoch` is the coordinator epoch of the producer's last marker in the partition, -1 if it has none.
+        """
         try:
             number = await self._coordination.partition_of(TRANSACTION_STATE, producer.transactional_id)
         except (ZooKeeperError, InvalidPayload) as error:
@@ -109,7 +116,7 @@ class TransactionVerification:
             described = await self._ask_here(number, producer.transactional_id)
         else:
             described = await self._ask_there(known.leader, producer.transactional_id)
-        return judge(described, producer, partition)
+        return judge(described, producer, partition, marked_epoch=marked_epoch)
 
     async def _ask_here(self, number: int, transactional_id: str) -> Described:
         shard = self._coordination.transactions.get(number)
@@ -170,4 +177,5 @@ def _described(state: DescribeTransactionsTransactionState) -> Described:
         timeout_ms=state.transaction_timeout_ms,
         start_ms=state.transaction_start_time_ms,
         partitions=tuple(TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions),
+        coordinator_epoch=state.coordinator_leader_epoch,
     )

@@ -20,7 +20,7 @@ from barnabas.protocol.batch import (
     verify_crc,
 )
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.storage.producer_state import ProducerRejection, ProducerState
+from barnabas.storage.producer_state import NO_COORDINATOR_EPOCH, ProducerRejection, ProducerState
 
 _MAGIC_AT: Final = 16
 _ATTRIBUTES_AT: Final = 22
@@ -29,13 +29,18 @@ _CONFIRMED: Final = ErrorCode.NONE
 
 
 class Guard:
-    """One question to a coordinator. `answer` is None until it is there."""
+    """One question to a coordinator. `answer` is None until it is there.
 
-    __slots__ = ("answer", "producer_epoch", "producer_id")
+    `marked_epoch` is the coordinator epoch of the producer's last marker here: a coordinator of an earlier one does not
+    know what has become of the producer's transactions.
+    """
 
-    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+    __slots__ = ("answer", "marked_epoch", "producer_epoch", "producer_id")
+
+    def __init__(self, producer_id: int, producer_epoch: int, marked_epoch: int) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        self.marked_epoch = marked_epoch
         self.answer: ErrorCode | None = None
 
 
@@ -76,13 +81,13 @@ class TransactionGuards:
                 return
         except (CorruptBatch, ProducerRejection):
             return
-        raise NotVerified(self.of(header.producer_id, header.producer_epoch))
+        raise NotVerified(self.of(header.producer_id, header.producer_epoch, producers))
 
     def needed(self, producer_id: int, producer_epoch: int, producers: ProducerState) -> Guard | None:
         """The guard that a batch of this broker in a transaction needs yet; None where it may be appended."""
         if self._may_begin(producer_id, producer_epoch, producers):
             return None
-        return self.of(producer_id, producer_epoch)
+        return self.of(producer_id, producer_epoch, producers)
 
     def _may_begin(self, producer_id: int, producer_epoch: int, producers: ProducerState) -> bool:
         entry = producers.get(producer_id)
@@ -91,11 +96,13 @@ class TransactionGuards:
         guard = self._guards.get(producer_id)
         return guard is not None and guard.producer_epoch == producer_epoch and guard.answer is _CONFIRMED
 
-    def of(self, producer_id: int, producer_epoch: int) -> Guard:
+    def of(self, producer_id: int, producer_epoch: int, producers: ProducerState) -> Guard:
         """The producer's guard; a new one if it has none in this epoch."""
         guard = self._guards.get(producer_id)
         if guard is None or guard.producer_epoch != producer_epoch:
-            guard = self._guards[producer_id] = Guard(producer_id, producer_epoch)
+            entry = producers.get(producer_id)
+            marked_epoch = NO_COORDINATOR_EPOCH if entry is None else entry.coordinator_epoch
+            guard = self._guards[producer_id] = Guard(producer_id, producer_epoch, marked_epoch)
         return guard
 
     def answer(self, guard: Guard, answer: ErrorCode) -> None:

@@ -1,9 +1,10 @@
 """Record batches as coordinators write them. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
-from barnabas.coordinator.outcome import CoordinatorRecord, ProducerStamp
+from barnabas.coordinator.outcome import CoordinatorRecord, Outcome, ProducerStamp
 from barnabas.protocol.batch import HEADER_BYTES, Codec
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_batch, build_end_txn_marker
 
@@ -44,3 +45,21 @@ def most_bytes(records: Sequence[CoordinatorRecord]) -> int:
 def batch_size(records_bytes: int) -> int:
     """The size of a batch whose records take so many bytes."""
     return HEADER_BYTES + records_bytes
+
+
+def pieces(outcome: Outcome, max_batch_bytes: int) -> list[Outcome]:
+    """A divisible outcome in pieces whose records fit a batch each, or are a single one. All else is in the last."""
+    if not outcome.is_divisible:
+        return [outcome]
+    found: list[list[CoordinatorRecord]] = [[]]
+    size_bytes = HEADER_BYTES
+    for record in outcome.records:
+        record_bytes = most_bytes((record,))
+        if found[-1] and size_bytes + record_bytes > max_batch_bytes:
+            found.append([])
+            size_bytes = HEADER_BYTES
+        found[-1].append(record)
+        size_bytes += record_bytes
+    *first, last = found
+    producer = outcome.producer
+    return [*(Outcome(records=records, producer=producer) for records in first), replace(outcome, records=last)]

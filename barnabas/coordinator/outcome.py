@@ -43,6 +43,9 @@ class Outcome:
 
     records: list[CoordinatorRecord] = field(default_factory=list)
     """Appended as one batch, in this order, and replayed before another handler runs."""
+    is_divisible: bool = False
+    """Where the records are too large for one batch they go as several: after a crash the first ones may stand alone.
+    Replies and effects still wait for the last."""
     replies: Replies = field(default_factory=list)
     """Answers to this request or to parked ones. They leave when these records and all earlier ones are committed."""
     effects: list[Effect] = field(default_factory=list)
@@ -54,8 +57,8 @@ class Outcome:
     """What the replies become when the records are refused or not committed in time: gets the log's error, for
     `coordinator_error` or the API's own mapping. Where the log refused (nothing was replayed) the machine lives on, so
     this also takes back what the handler changed of the soft state. None: replies become their requests' `on_lost`."""
-    is_immediate: bool = False
-    """The replies say nothing that stands in the log alone, as a heartbeat's: they wait for no earlier record."""
+    notes: list[str] = field(default_factory=list)
+    """Lines for the operator's log. Told at once, whatever becomes of the records."""
 
 
 class Machine(Protocol):
@@ -83,6 +86,9 @@ class Machine(Protocol):
     def unload(self) -> list[Ticket]:
         """This machine will hear nothing more. Who still waits: the shard answers them."""
 
+    def contents(self) -> str:
+        """How much the machine holds, in words for the operator's log."""
+
 
 _UNAVAILABLE: Final = frozenset(
     {
@@ -102,12 +108,13 @@ def coordinator_error(
     error: ErrorCode,
     *,
     timed_out: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+    too_large: ErrorCode = ErrorCode.MESSAGE_TOO_LARGE,
 ) -> ErrorCode:
     """What a client hears when the log of an internal topic answered an append with `error`, as Kafka says it.
 
     The APIs differ in two: `timed_out` is what an append not committed in time becomes (REBALANCE_IN_PROGRESS where a
-    group is stored), `too_large` a batch beyond max.message.bytes (INVALID_COMMIT_OFFSET_SIZE where offsets are).
+    group is stored), `too_large` a batch beyond max.message.bytes (INVALID_COMMIT_OFFSET_SIZE where offsets are; for
+    the rest Kafka has UNKNOWN_SERVER_ERROR, which tells nobody what to do).
     """
     if error is ErrorCode.REQUEST_TIMED_OUT:
         return timed_out

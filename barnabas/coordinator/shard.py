@@ -5,7 +5,7 @@ Owned by the event loop. Invariants:
 - handlers run one after the other and never while the machine is loaded; what a handler wrote is replayed before the
   next one runs, and appended in the same order;
 - a reply, also of a read, leaves when all that was written before it is committed, or becomes an error: a state that a
-  failover could take back is never told (an outcome may say that its replies tell none);
+  failover could take back is never told (what is asked by `consult` tells none);
 - effects begin when their records are committed, and not at all once their machine is gone;
 - an append that fails after its records were replayed costs the machine: all that depend on it are answered, and a new
   one is loaded from the log. Nothing is rolled back by hand. What the log would refuse anyway is refused before.
@@ -26,7 +26,7 @@ from itertools import chain, count
 from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
-from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes
+from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes, pieces
 from barnabas.coordinator.entries import Entry, Marker
 from barnabas.coordinator.loading import Loading
 from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
@@ -38,6 +38,7 @@ from barnabas.runtime.clock import Clock
 log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
+T = TypeVar("T")
 
 _COMMIT_AGAIN_S: Final = 0.1
 _LOAD_AGAIN_S: Final = 10.0
@@ -157,6 +158,13 @@ class Shard(Generic[M]):
         """The same, waited for."""
         return await self.ask(call, on_lost=on_lost)
 
+    def consult(self, call: Callable[[M, int], T], *, on_lost: Callable[[ErrorCode], T]) -> T:
+        """What the machine says at once, `call(machine, now_ms)`: it writes nothing and tells nothing of the log."""
+        if self._machine is None:
+            assert self._error is not None
+            return on_lost(self._error)
+        return call(self._machine, self._clock.monotonic_ms())
+
     def tell(self, call: Callable[[M, int, int], Outcome], *, of: M | None = None) -> bool:
         """Have the machine know something that nobody waits for, `call(machine, now_ms, wall_ms)`; False if it is gone.
 
@@ -225,12 +233,13 @@ class Shard(Generic[M]):
         self.counts.loads += 1
         self.counts.load_ms = now_ms - began_ms
         log.info(
-            "%s: loaded %d records up to offset %d in %d ms, %d left out",
+            "%s: loaded %d records up to offset %d in %d ms, %d left out: %s",
             self.log.name,
             loading.records,
             self._end_offset,
             self.counts.load_ms,
             loading.left_out,
+            machine.contents(),
         )
         self._machine, self._error = machine, None
         # Not all of what was read may be committed: everything waits for that, first of all what follows from it.
@@ -268,7 +277,9 @@ class Shard(Generic[M]):
             # Another machine decides anew what has to be done.
             entry.outcome.effects = []
         if machine is not None:
-            for ticket in machine.unload():
+            waiting = machine.unload()
+            log.info("%s: unloaded %s; %d requests waited", self.log.name, machine.contents(), len(waiting))
+            for ticket in waiting:
                 self._lose(ticket, error)
 
     def _ends_with(self, error: LogRefused) -> bool:
@@ -280,33 +291,36 @@ class Shard(Generic[M]):
     # What handlers want.
 
     def _take(self, outcome: Outcome) -> None:
+        for note in outcome.notes:
+            log.info("%s: %s", self.log.name, note)
         for key, due_ms in outcome.timers:
             self._alarm.set(key, due_ms)
         if outcome.records:
             self._write(outcome)
         elif outcome.replies or outcome.effects:
-            if outcome.is_immediate or not (self._queue or self._appending or self._uncommitted):
-                self._finish(outcome)
-            else:
+            if self._queue or self._appending or self._uncommitted:
                 self._put(Entry(outcome, self._deadline()))
+            else:
+                self._finish(outcome)
 
     def _write(self, outcome: Outcome) -> None:
         machine = self._machine
         assert machine is not None
-        size_bytes = most_bytes(outcome.records)
-        refusal = self._size_refusal(outcome, size_bytes) or self.log.refusal(outcome.producer)
+        limit = self.log.max_batch_bytes
+        parts, deadline_ms = pieces(outcome, limit), self._deadline()
+        entries = [Entry(part, deadline_ms, size_bytes=most_bytes(part.records)) for part in parts]
+        is_too_large = any(self._is_larger(entry, limit) for entry in entries)
+        refusal = ErrorCode.MESSAGE_TOO_LARGE if is_too_large else self.log.refusal(outcome.producer)
         if refusal is not None:
             self._refuse(outcome, refusal)
             return
         for record in outcome.records:
             machine.replay(record, outcome.producer)
-        self._put(Entry(outcome, self._deadline(), size_bytes=size_bytes))
+        for entry in entries:
+            self._put(entry)
 
-    def _size_refusal(self, outcome: Outcome, size_bytes: int) -> ErrorCode | None:
-        if batch_size(size_bytes) <= self.log.max_batch_bytes:
-            return None
-        exact = len(batch_of(outcome.records, self._clock.wall_ms(), self.settings.codec, outcome.producer))
-        return ErrorCode.MESSAGE_TOO_LARGE if exact > self.log.max_batch_bytes else None
+    def _is_larger(self, entry: Entry, limit: int) -> bool:
+        return batch_size(entry.size_bytes) > limit and len(self._batch([entry]) or b"") > limit
 
     def _refuse(self, outcome: Outcome, error: ErrorCode) -> None:
         """The log will not have these records: nothing of them was replayed."""

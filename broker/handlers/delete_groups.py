@@ -28,6 +28,7 @@ async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResul
         group_id,
         lambda machine, ticket, now_ms, wall_ms: machine.delete_group(ticket, group_id, now_ms=now_ms, wall_ms=wall_ms),
         lambda error: DeletableGroupResult(group_id, error),
+        may_be_nameless=True,
     )
     return result
 

@@ -35,6 +35,7 @@ async def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         group_id,
         lambda machine, ticket, _now_ms, _wall_ms: machine.describe(ticket, group_id),
         lambda error: DescribedGroup(error_code=error, group_id=group_id),
+        may_be_nameless=True,
     )
     return described
 

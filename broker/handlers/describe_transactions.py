@@ -49,6 +49,7 @@ async def _describe(transactional_id: str, context: RequestContext) -> DescribeT
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=[DescribeTransactionsTopicData(*each) for each in topics.items()],
+        coordinator_leader_epoch=found.coordinator_epoch,
     )
 
 

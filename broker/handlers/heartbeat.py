@@ -8,40 +8,36 @@ While the group is loaded the answer is NONE, as in Kafka: nobody is given up me
 import asyncio
 from typing import Any, Final
 
-from barnabas.coordinator.group_requests import is_group_id
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import heartbeat
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from broker.coordinator_access import start_asking_group
+from broker.coordinator_access import consult_group
 from broker.registry import Handler
 from broker.services import RequestContext
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> "HeartbeatResponse | asyncio.Future[Any]":
     """Ask the group's coordinator, which nearly always answers at once."""
-    if not is_group_id(request.group_id):
-        return _counted(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID), context)
-    asked = start_asking_group(
-        context,
-        request.group_id,
-        lambda machine, ticket, now_ms, wall_ms: machine.heartbeat(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
-        _lost,
+    found = consult_group(
+        context, request.group_id, lambda machine, now_ms: machine.heartbeat(request, now_ms), _unless_loading
     )
-    if asked.done():
-        return _counted(asked.result(), context)
-    asked.add_done_callback(lambda done: None if done.cancelled() else _counted(done.result(), context))
-    return asked
+    if isinstance(found, ErrorCode):
+        return _response(found, context)
+    return asyncio.get_running_loop().create_task(_later(found, context))
 
 
-def _counted(response: HeartbeatResponse, context: RequestContext) -> HeartbeatResponse:
-    context.broker.metrics.count_error(ApiKey.HEARTBEAT, ErrorCode(response.error_code))
-    return response
+async def _later(asking: "asyncio.Task[ErrorCode]", context: RequestContext) -> HeartbeatResponse:
+    return _response(await asking, context)
 
 
-def _lost(error: ErrorCode) -> HeartbeatResponse:
-    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
+def _response(error: ErrorCode, context: RequestContext) -> HeartbeatResponse:
+    context.broker.metrics.count_error(ApiKey.HEARTBEAT, error)
+    return HeartbeatResponse(error_code=error)
+
+
+def _unless_loading(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
 
 
 API: Final = Handler(heartbeat.API, handle, oldest=0, newest=4)

@@ -10,7 +10,6 @@ While one waits its connection does nothing else, as in Kafka. A group's coordin
 import asyncio
 from typing import Final
 
-from barnabas.coordinator.group_requests import is_group_id
 from barnabas.coordinator.groups.responses import join_error
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
@@ -30,23 +29,20 @@ async def _join(request: JoinGroupRequest, context: RequestContext) -> JoinGroup
     def on_lost(error: ErrorCode) -> JoinGroupResponse:
         return join_error(context.version, request.member_id, error)
 
-    if not is_group_id(request.group_id):
-        response = on_lost(ErrorCode.INVALID_GROUP_ID)
-    else:
-        response = await ask_group(
-            context,
-            request.group_id,
-            lambda machine, ticket, now_ms, wall_ms: machine.join(
-                ticket,
-                request,
-                version=context.version,
-                client_id=context.client_id or "",
-                client_host=f"/{context.client_host}",
-                now_ms=now_ms,
-                wall_ms=wall_ms,
-            ),
-            on_lost,
-        )
+    response: JoinGroupResponse = await ask_group(
+        context,
+        request.group_id,
+        lambda machine, ticket, now_ms, wall_ms: machine.join(
+            ticket,
+            request,
+            version=context.version,
+            client_id=context.client_id or "",
+            client_host=f"/{context.client_host}",
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+        ),
+        on_lost,
+    )
     context.broker.metrics.count_error(ApiKey.JOIN_GROUP, ErrorCode(response.error_code))
     return response
 

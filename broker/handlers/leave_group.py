@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from barnabas.coordinator.group_requests import is_group_id, leave_response
+from barnabas.coordinator.group_requests import leave_response
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import leave_group
@@ -21,17 +21,14 @@ async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGr
     def on_lost(error: ErrorCode) -> LeaveGroupResponse:
         return leave_response(context.version, [], error=error)
 
-    if not is_group_id(request.group_id):
-        response = on_lost(ErrorCode.INVALID_GROUP_ID)
-    else:
-        response = await ask_group(
-            context,
-            request.group_id,
-            lambda machine, ticket, now_ms, wall_ms: machine.leave(
-                ticket, request, version=context.version, now_ms=now_ms, wall_ms=wall_ms
-            ),
-            on_lost,
-        )
+    response: LeaveGroupResponse = await ask_group(
+        context,
+        request.group_id,
+        lambda machine, ticket, now_ms, wall_ms: machine.leave(
+            ticket, request, version=context.version, now_ms=now_ms, wall_ms=wall_ms
+        ),
+        on_lost,
+    )
     context.broker.metrics.count_error(ApiKey.LEAVE_GROUP, ErrorCode(response.error_code))
     return response
 

@@ -38,9 +38,10 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
         request.group_id,
         lambda machine, ticket, now_ms, wall_ms: machine.commit(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
         lambda error: refuse_commit(request, error),
+        may_be_nameless=True,
     )
-    if asked.done():
-        return _finished(asked.result(), unknown, context)
+    if isinstance(asked, OffsetCommitResponse):
+        return _finished(asked, unknown, context)
     # It comes before the connection's own: the response is whole when it is sent.
     asked.add_done_callback(lambda done: None if done.cancelled() else _finished(done.result(), unknown, context))
     return asked

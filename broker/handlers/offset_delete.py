@@ -7,7 +7,6 @@ GROUP_SUBSCRIBED_TO_TOPIC. What does not exist is answered UNKNOWN_TOPIC_OR_PART
 from dataclasses import replace
 from typing import Final
 
-from barnabas.coordinator.group_requests import is_group_id
 from barnabas.coordinator.offsets.deletion import refuse_delete
 from barnabas.coordinator.offsets.refused_partitions import add_refused_deletions, split
 from barnabas.protocol.error_code import ErrorCode
@@ -23,15 +22,12 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
     """Ask the group's coordinator, for what there is."""
     known, unknown = split(request.topics, is_known(context.broker))
     wanted = replace(request, topics=known)
-    if not is_group_id(request.group_id):
-        response = refuse_delete(ErrorCode.INVALID_GROUP_ID)
-    else:
-        response = await ask_group(
-            context,
-            request.group_id,
-            lambda machine, ticket, _now_ms, _wall_ms: machine.delete_offsets(ticket, wanted),
-            refuse_delete,
-        )
+    response: OffsetDeleteResponse = await ask_group(
+        context,
+        request.group_id,
+        lambda machine, ticket, _now_ms, _wall_ms: machine.delete_offsets(ticket, wanted),
+        refuse_delete,
+    )
     if response.error_code == ErrorCode.NONE:
         add_refused_deletions(response.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     context.broker.metrics.count_error(ApiKey.OFFSET_DELETE, ErrorCode(response.error_code))

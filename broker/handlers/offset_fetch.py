@@ -30,6 +30,7 @@ async def handle(request: OffsetFetchRequest, context: RequestContext) -> Offset
         request.group_id,
         lambda machine, ticket, _now_ms, _wall_ms: machine.fetch(ticket, request),
         lambda error: refuse_fetch(request, error, version=context.version),
+        may_be_nameless=True,
     )
     context.broker.metrics.count_error(ApiKey.OFFSET_FETCH, ErrorCode(response.error_code))
     return response

@@ -206,7 +206,9 @@ class _Produce:
             transactional_id = self._request.transactional_id
             assert transactional_id is not None
             producer = Producer(transactional_id, guard.producer_id, guard.producer_epoch)
-            answer = await self._context.broker.coordination.verify(producer, partition.topic_partition)
+            answer = await self._context.broker.coordination.verify(
+                producer, partition.topic_partition, marked_epoch=guard.marked_epoch
+            )
             partition.guards.answer(guard, answer)
         assert guard.answer is not None
         return guard.answer

@@ -9,7 +9,6 @@ member that means to join again, which finds the coordinator that is there then.
 import asyncio
 from typing import Final
 
-from barnabas.coordinator.group_requests import is_group_id
 from barnabas.coordinator.groups.responses import sync_error
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
@@ -31,8 +30,6 @@ async def _sync(request: SyncGroupRequest, context: RequestContext) -> SyncGroup
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.version >= _PROTOCOL_IS_NAMED_SINCE and not names_protocol:
         response = sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    elif not is_group_id(request.group_id):
-        response = sync_error(ErrorCode.INVALID_GROUP_ID)
     else:
         response = await ask_group(
             context,

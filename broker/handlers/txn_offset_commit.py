@@ -71,7 +71,8 @@ async def _verify(request: TxnOffsetCommitRequest, broker: Services) -> ErrorCod
     if guard is None:
         return ErrorCode.NONE
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
-    answer = await broker.coordination.verify(producer, partition.topic_partition)
+    verify = broker.coordination.verify
+    answer = await verify(producer, partition.topic_partition, marked_epoch=guard.marked_epoch)
     partition.guards.answer(guard, answer)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer is ErrorCode.NOT_ENOUGH_REPLICAS else answer
 

@@ -21,10 +21,10 @@ from barnabas.coordinator.groups.rebalancing import (
     remove_member,
 )
 from barnabas.coordinator.groups.responses import NO_MEMBER_ID, fail_join, fail_sync, join_error, joined, park_join
-from barnabas.coordinator.groups.sessions import end_session, restart_session
+from barnabas.coordinator.groups.sessions import end_session, hear_of, restart_session
 from barnabas.coordinator.groups.states import GroupState
 from barnabas.coordinator.groups.stored import to_metadata
-from barnabas.coordinator.groups.turn import PendingMemberTimer, SessionTimer, Turn
+from barnabas.coordinator.groups.turn import PendingMemberTimer, SessionTimer, Turn, shown
 from barnabas.coordinator.outcome import CoordinatorRecord, Replies, coordinator_error
 from barnabas.protocol.error_code import ErrorCode
 
@@ -85,7 +85,7 @@ def _turn_away(group: Group, joiner: Joiner, turn: Turn) -> None:
     forget_pending_member(group, joiner.member_id, turn)
     member = group.members.get(joiner.member_id)
     if member is not None:
-        remove_member(group, member, turn)
+        remove_member(group, member, turn, f"the group has its {turn.settings.max_size} members")
     version = joiner.waiting.version
     turn.reply(joiner.waiting.ticket, join_error(version, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED))
 
@@ -122,7 +122,7 @@ def _join_with_id(group: Group, joiner: Joiner, turn: Turn) -> None:
     elif _has_news(group, member, joiner):
         _take_over(group, member, joiner)
         park_join(group, member, joiner.waiting, turn)
-        maybe_prepare_rebalance(group, turn)
+        maybe_prepare_rebalance(group, turn, f"member {shown(member.member_id)} joins again")
     else:
         turn.reply(joiner.waiting.ticket, joined(group, member))
 
@@ -154,7 +154,7 @@ def _add_member(group: Group, joiner: Joiner, member_id: str, turn: Turn) -> Non
     forget_pending_member(group, member_id, turn)
     group.add(member, joiner.protocol_type)
     park_join(group, member, joiner.waiting, turn)
-    maybe_prepare_rebalance(group, turn)
+    maybe_prepare_rebalance(group, turn, f"member {shown(member_id)} joins")
 
 
 def _take_over(group: Group, member: Member, joiner: Joiner) -> None:
@@ -192,7 +192,7 @@ def _replace_instance(group: Group, holder: Member, joiner: Joiner, member_id: s
     else:
         # Where the leader assigns already it does so to the old member id (KAFKA-9801).
         park_join(group, holder, joiner.waiting, turn)
-        maybe_prepare_rebalance(group, turn)
+        maybe_prepare_rebalance(group, turn, f"static member {shown(member_id)} was started again")
 
 
 def _store_replacement(group: Group, holder: Member, before: Joiner, turn: Turn) -> None:
@@ -207,6 +207,7 @@ def _store_replacement(group: Group, holder: Member, before: Joiner, turn: Turn)
         if group.replays == replays:
             group.rename(holder, before.member_id)
             _take_over(group, holder, before)
+            hear_of(holder, turn.now_ms)
         code = coordinator_error(error, timed_out=ErrorCode.REBALANCE_IN_PROGRESS)
         return [(before.waiting.ticket, join_error(before.waiting.version, NO_MEMBER_ID, code))]
 

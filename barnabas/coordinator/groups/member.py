@@ -39,6 +39,8 @@ class Member:
     """It has never been told of a generation."""
     owes_sync: bool = False
     """It was told of the present generation and has not asked for its assignment."""
+    session_ends_ms: int = 0
+    """Monotonic: when it counts as gone if nothing is heard of it. Kept by `sessions`."""
 
     @property
     def is_waiting(self) -> bool:

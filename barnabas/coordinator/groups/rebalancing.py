@@ -16,21 +16,22 @@ from barnabas.coordinator.groups.responses import NO_MEMBER_ID, fail_join, fail_
 from barnabas.coordinator.groups.sessions import end_session, restart_session
 from barnabas.coordinator.groups.states import GroupState
 from barnabas.coordinator.groups.stored import to_metadata
-from barnabas.coordinator.groups.turn import RebalanceTimer, Turn
+from barnabas.coordinator.groups.turn import RebalanceTimer, Turn, shown
 from barnabas.coordinator.outcome import CoordinatorRecord
 from barnabas.protocol.error_code import ErrorCode
 
 _LAST_GENERATION = 2**31 - 1
 
 
-def maybe_prepare_rebalance(group: Group, turn: Turn) -> None:
+def maybe_prepare_rebalance(group: Group, turn: Turn, why: str) -> None:
     """Have the members gather, unless they do already."""
     if group.state is not GroupState.PREPARING_REBALANCE:
-        prepare_rebalance(group, turn)
+        prepare_rebalance(group, turn, why)
 
 
-def prepare_rebalance(group: Group, turn: Turn) -> None:
+def prepare_rebalance(group: Group, turn: Turn, why: str) -> None:
     """Begin. Who waits for an assignment has to join again; `maybe_complete_join` looks whether all are there."""
+    turn.note(group.group_id, f"preparing to rebalance in state {group.state}, generation {group.generation_id}: {why}")
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             if fail_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, turn):
@@ -67,24 +68,19 @@ def on_rebalance_timer(group: Group, turn: Turn) -> None:
         _give_up_generation(group, turn)
 
 
-def remove_member(group: Group, member: Member, turn: Turn) -> None:
+def remove_member(group: Group, member: Member, turn: Turn, why: str) -> None:
     """The member is out; what it waits for is answered, so that its client joins again if it is still there."""
+    turn.note(group.group_id, f"member {shown(member.member_id)} is removed: {why}")
     fail_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, turn, told_id=NO_MEMBER_ID)
     fail_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
     end_session(group, member, turn)
     group.remove(member)
 
 
-def remove_and_rebalance(group: Group, member: Member, turn: Turn) -> None:
-    """The others have to share what the member consumed."""
-    remove_member(group, member, turn)
-    maybe_prepare_rebalance(group, turn)
-
-
 def _complete_join(group: Group, turn: Turn) -> None:
     for member in list(group.members.values()):
         if member.join is None and member.group_instance_id is None:
-            remove_member(group, member, turn)
+            remove_member(group, member, turn, f"it did not join again within {group.rebalance_timeout_ms} ms")
     group.initial_delay_left_ms = None
     if group.members and not group.awaiting_join:
         # Static members that have not come: they stay until their sessions end.
@@ -104,6 +100,8 @@ def _form_generation(group: Group, turn: Turn) -> None:
     group.protocol_name = group.choose_protocol()
     group.learn_subscriptions()
     group.move_to(GroupState.COMPLETING_REBALANCE, turn.wall_ms)
+    how = f"protocol {shown(group.protocol_name)}, leader {shown(group.leader_id)}"
+    turn.note(group.group_id, f"stabilized generation {group.generation_id} with {len(group.members)} members, {how}")
     turn.set_timer(RebalanceTimer(group.group_id), group.rebalance_timeout_ms)
     for member in group.members.values():
         waiting = group.take_join(member)
@@ -123,6 +121,7 @@ def _become_empty(group: Group, turn: Turn) -> None:
     group.protocol_name = None
     group.learn_subscriptions()
     group.move_to(GroupState.EMPTY, turn.wall_ms)
+    turn.note(group.group_id, f"empty with generation {group.generation_id}")
     turn.cancel_timer(RebalanceTimer(group.group_id))
     outcome = turn.outcome
     value = encode_group_value(to_metadata(group, {}, turn.wall_ms))
@@ -134,6 +133,6 @@ def _become_empty(group: Group, turn: Turn) -> None:
 def _give_up_generation(group: Group, turn: Turn) -> None:
     for member in list(group.members.values()):
         if member.owes_sync:
-            remove_member(group, member, turn)
-    prepare_rebalance(group, turn)
+            remove_member(group, member, turn, "it did not ask for its assignment in time")
+    prepare_rebalance(group, turn, f"no assignments within {group.rebalance_timeout_ms} ms")
     maybe_complete_join(group, turn)

@@ -27,7 +27,7 @@ def sync(group: Group, request: SyncGroupRequest, ticket: Ticket, turn: Turn) ->
     if group.state is GroupState.STABLE:
         member.owes_sync = False
         turn.reply(ticket, synced(group, member.assignment))
-        hear_of(group, member, turn)
+        hear_of(member, turn.now_ms)
     else:
         _park_sync(group, member, ticket, turn)
         if group.leader_id == member.member_id:
@@ -60,6 +60,7 @@ def _park_sync(group: Group, member: Member, ticket: Ticket, turn: Turn) -> None
 
 
 def _store_assignments(group: Group, request: SyncGroupRequest, turn: Turn) -> None:
+    turn.note(group.group_id, f"assignments of generation {group.generation_id} received from its leader")
     assignments = {each.member_id: each.assignment for each in request.assignments}
     earlier = list(turn.outcome.replies)
     value = encode_group_value(to_metadata(group, assignments, turn.wall_ms))

@@ -2,10 +2,13 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from barnabas.coordinator.groups.settings import GroupSettings
 from barnabas.coordinator.outcome import Outcome, Ticket
+
+_SHOWN: Final = 200
+"""Characters of what a client calls itself that go into a line of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class Turn:
     settings: GroupSettings
     outcome: Outcome = field(default_factory=Outcome)
 
+    def note(self, group_id: str, what: str) -> None:
+        """A line for the operator's log."""
+        self.outcome.notes.append(f"group {shown(group_id)}: {what}")
+
     def reply(self, ticket: Ticket, response: Any) -> None:
         self.outcome.replies.append((ticket, response))
 
@@ -65,3 +72,8 @@ class Turn:
 
     def cancel_timer(self, key: Hashable) -> None:
         self.outcome.timers.append((key, None))
+
+
+def shown(name: str) -> str:
+    """A client's name for something, as far as a line of the log has room for it."""
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"

@@ -7,7 +7,7 @@ from barnabas.coordinator.transactions.transaction import Transaction
 from barnabas.protocol.ids import TopicPartition
 
 
-def describe(transactional_id: str, transaction: Transaction) -> TransactionDescription:
+def describe(transactional_id: str, transaction: Transaction, coordinator_epoch: int) -> TransactionDescription:
     """What can be told of a transactional id."""
     metadata = transaction.metadata
     partitions = transaction.awaiting if metadata.state in COMPLETED else metadata.partitions
@@ -19,6 +19,7 @@ def describe(transactional_id: str, transaction: Transaction) -> TransactionDesc
         timeout_ms=metadata.transaction_timeout_ms,
         start_ms=metadata.start_timestamp_ms,
         partitions=tuple(sorted(TopicPartition(*each) for each in partitions)),
+        coordinator_epoch=coordinator_epoch,
     )
 
 

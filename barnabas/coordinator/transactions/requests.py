@@ -50,6 +50,8 @@ class TransactionDescription:
     timeout_ms: int
     start_ms: int
     partitions: tuple[TopicPartition, ...]
+    coordinator_epoch: int
+    """The leader epoch in which this coordinator has its partition of the log."""
 
 
 @dataclass(frozen=True, slots=True)

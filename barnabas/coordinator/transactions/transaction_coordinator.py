@@ -50,6 +50,8 @@ from barnabas.protocol.ids import TopicPartition
 NO_IDENTITY: Final = ProducerIdentity(-1, -1)
 _COMPLETION_RETRY_MS: Final = 1000
 _IDS_PER_TURN: Final = 5000
+_SHOWN: Final = 200
+"""Characters of a transactional id that go into a line of the log."""
 _PAUSE_MS: Final = 10
 """Between the parts of a long sweep, for others."""
 
@@ -146,6 +148,10 @@ class TransactionCoordinator:
     def unload(self) -> list[Ticket]:
         return self._waiting.take_all()
 
+    def contents(self) -> str:
+        """See `Machine`."""
+        return f"{len(self._transactions)} transactional ids, {len(self._ongoing)} with an open transaction"
+
     # -- requests
 
     def initialise(self, ticket: Ticket, request: Initialise, *, now_ms: int, wall_ms: int) -> Outcome:
@@ -181,7 +187,7 @@ class TransactionCoordinator:
             if isinstance(found, Identified) and found.identity.producer_epoch == known.producer_epoch:
                 # A renewal that comes once more, and late: its producer has gone on to this transaction since.
                 return _answer(ticket, _not_initialised(ErrorCode.PRODUCER_FENCED))
-            outcome = self._fence(transactional_id, known, wall_ms=wall_ms)
+            outcome = self._fence(transactional_id, known, "a producer begins anew", wall_ms=wall_ms)
             waiting = self._wait(transactional_id, ticket, waiter, until_ms=until_ms)
             outcome.timers += waiting.timers
             outcome.if_failed = lambda error: self._not_fenced(transactional_id, ticket, error)
@@ -284,12 +290,14 @@ class TransactionCoordinator:
     def describe(self, ticket: Ticket, transactional_id: str) -> Outcome:
         """The reply is a `TransactionDescription`, or None for an id that is not known."""
         transaction = self._transactions.get(transactional_id)
-        return _answer(ticket, None if transaction is None else describe(transactional_id, transaction))
+        if transaction is None:
+            return _answer(ticket, None)
+        return _answer(ticket, describe(transactional_id, transaction, self._coordinator_epoch))
 
     def listing(self, ticket: Ticket, filters: Filters, *, wall_ms: int) -> Outcome:
         """The reply is a list of `TransactionDescription`, without those that the filters leave out."""
         found = [
-            describe(transactional_id, transaction)
+            describe(transactional_id, transaction, self._coordinator_epoch)
             for transactional_id, transaction in self._transactions.items()
             if is_wanted(transaction.metadata, filters, wall_ms=wall_ms)
         ]
@@ -335,12 +343,15 @@ class TransactionCoordinator:
             transaction = self._transactions[transactional_id]
             if not is_overdue(transaction, now_ms=now_ms):
                 continue
-            decided = self._fence(transactional_id, transaction.metadata, wall_ms=wall_ms)
+            metadata = transaction.metadata
+            why = f"it is open for longer than its {metadata.transaction_timeout_ms} ms"
+            decided = self._fence(transactional_id, metadata, why, wall_ms=wall_ms)
             if not room.takes(decided.records):
                 due_ms = now_ms + _PAUSE_MS
                 break
             outcome.records += decided.records
             outcome.effects += decided.effects
+            outcome.notes += decided.notes
         outcome.timers.append((_TIMEOUTS, due_ms))
         return outcome
 
@@ -416,9 +427,13 @@ class TransactionCoordinator:
             return ErrorCode.PRODUCER_FENCED
         return transaction.metadata
 
-    def _fence(self, transactional_id: str, known: TransactionMetadata, *, wall_ms: int) -> Outcome:
+    def _fence(self, transactional_id: str, known: TransactionMetadata, why: str, *, wall_ms: int) -> Outcome:
         self._renewals.pop(transactional_id, None)
-        return self._decide(transactional_id, steps.fenced(known, wall_ms=wall_ms), wall_ms=wall_ms)
+        outcome = self._decide(transactional_id, steps.fenced(known, wall_ms=wall_ms), wall_ms=wall_ms)
+        who = f"producer {known.producer_id}, epoch {known.producer_epoch}"
+        name = transactional_id[:_SHOWN]
+        outcome.notes.append(f"transactional id {name}: the transaction of {who} is aborted: {why}")
+        return outcome
 
     def _decide(self, transactional_id: str, metadata: TransactionMetadata, *, wall_ms: int) -> Outcome:
         """Write a decision down and have it carried into the partitions; without any it is complete at once."""

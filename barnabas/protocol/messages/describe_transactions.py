@@ -29,7 +29,11 @@ class DescribeTransactionsTopicData:
 
 @struct
 class DescribeTransactionsTransactionState:
-    """One id; while its transaction completes, `topics` has what lacks the marker."""
+    """One id; while its transaction completes, `topics` has what lacks the marker.
+
+    `coordinator_leader_epoch` is our own, in a tagged field that others skip: who has a marker of a later epoch knows
+    by it that this coordinator has been replaced and does not know it.
+    """
 
     error_code: I16 = 0
     transactional_id: Str = ""
@@ -39,6 +43,7 @@ class DescribeTransactionsTransactionState:
     producer_id: I64 = 0
     producer_epoch: I16 = 0
     topics: list[DescribeTransactionsTopicData] = field(default_factory=list)
+    coordinator_leader_epoch: I32 = field(default=-1, since=0, tag=10_000, ignorable=True)
 
 
 @message(versions=(0, 0), flexible=0)

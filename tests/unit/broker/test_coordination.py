@@ -198,8 +198,8 @@ async def marker_errors(talk: GroupTalk, request: object) -> dict[tuple[str, int
 async def commit_in_transaction(talk: GroupTalk, offset: int) -> ErrorCode:
     shard = await talk.broker.services.coordination.group_shard("g")
     assert shard is not None
-    guards = (await place_of(talk)).guards
-    guards.answer(guards.of(7, 0), NONE)
+    place = await place_of(talk)
+    place.guards.answer(place.guards.of(7, 0, place.log.producers), NONE)
     request = TxnOffsetCommitRequest(
         "t", "g", 7, 0, topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])]
     )

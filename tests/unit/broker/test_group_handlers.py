@@ -149,13 +149,17 @@ async def test_groups_are_listed_described_and_deleted(talk: GroupTalk) -> None:
     assert await talk.committed("simple") == (-1, NONE)
 
 
-async def test_a_group_needs_a_name_to_have_members(talk: GroupTalk) -> None:
-    assert (await talk.join("")).error_code == ErrorCode.INVALID_GROUP_ID
-    assert (await talk.ask(HeartbeatRequest(""))).error_code == ErrorCode.INVALID_GROUP_ID
-    assert (await talk.ask(LeaveGroupRequest(""))).error_code == ErrorCode.INVALID_GROUP_ID
-    nameless = SyncGroupRequest("", protocol_type="consumer", protocol_name="range")
+@pytest.mark.parametrize("name", ["", "é" * 20_000], ids=["empty", "longer than the log holds"])
+async def test_a_group_needs_a_name_to_have_members(talk: GroupTalk, name: str) -> None:
+    assert (await talk.join(name)).error_code == ErrorCode.INVALID_GROUP_ID
+    assert (await talk.ask(HeartbeatRequest(name))).error_code == ErrorCode.INVALID_GROUP_ID
+    assert (await talk.ask(LeaveGroupRequest(name))).error_code == ErrorCode.INVALID_GROUP_ID
+    nameless = SyncGroupRequest(name, protocol_type="consumer", protocol_name="range")
     assert (await talk.ask(nameless)).error_code == ErrorCode.INVALID_GROUP_ID
-    assert (await talk.ask(SyncGroupRequest(""))).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (await talk.ask(SyncGroupRequest(name))).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+async def test_offsets_are_deleted_of_a_group_with_a_name_only(talk: GroupTalk) -> None:
     assert (await talk.ask(OffsetDeleteRequest(""))).error_code == ErrorCode.INVALID_GROUP_ID
     assert await talk.commit(3, "") is NONE
     assert await talk.committed("") == (3, NONE)

@@ -143,11 +143,11 @@ async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anyt
 async def test_offsets_of_a_transaction_need_a_guard_and_a_marker_takes_it() -> None:
     """What is refused for it leaves a log that takes what comes next."""
     world, log = await log_of(alone=True)
-    guards = world.partition().guards
+    guards, producers = world.partition().guards, world.partition().log.producers
     offsets = batch_of([CoordinatorRecord(b"key", b"value")], 1, Codec.NONE, PRODUCER)
     assert log.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
     assert await refusal_of(log.append(offsets)) is ErrorCode.INVALID_TXN_STATE
-    guards.answer(guards.of(*PRODUCER), ErrorCode.NONE)
+    guards.answer(guards.of(*PRODUCER, producers), ErrorCode.NONE)
     assert log.refusal(PRODUCER) is None
     await log.append(offsets)
     assert log.refusal(PRODUCER._replace(producer_epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH

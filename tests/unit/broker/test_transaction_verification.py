@@ -9,7 +9,7 @@ from broker.transaction_verification import Described, judge
 
 PARTITION = TopicPartition("t", 0)
 PRODUCER = Producer("a", 7, 1)
-OPEN = TransactionDescription("a", 7, 1, "Ongoing", 60_000, 0, (PARTITION, TopicPartition("t", 1)))
+OPEN = TransactionDescription("a", 7, 1, "Ongoing", 60_000, 0, (PARTITION, TopicPartition("t", 1)), 5)
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,13 @@ OPEN = TransactionDescription("a", 7, 1, "Ongoing", 60_000, 0, (PARTITION, Topic
         (replace(OPEN, state="PrepareAbort"), ErrorCode.INVALID_TXN_STATE),
         (replace(OPEN, state="CompleteCommit", partitions=()), ErrorCode.INVALID_TXN_STATE),
         (replace(OPEN, state="OfALaterVersion"), ErrorCode.NOT_ENOUGH_REPLICAS),
+        # A later coordinator has written a marker here: this one has been replaced, and does not know what that ended.
+        (replace(OPEN, coordinator_epoch=4), ErrorCode.NOT_ENOUGH_REPLICAS),
+        (replace(OPEN, coordinator_epoch=4, partitions=()), ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
 def test_what_follows_from_what_the_coordinator_says(described: Described, answer: ErrorCode) -> None:
-    assert judge(described, PRODUCER, PARTITION) is answer
+    assert judge(described, PRODUCER, PARTITION, marked_epoch=5) is answer

@@ -53,7 +53,10 @@ class SmallGroups:
             return FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
         if asked.node_id != self.node_id:
             return refusal(key, request, ErrorCode.NOT_COORDINATOR)
-        ticket, machine, times = Ticket(next(self._tickets)), self.machine, {"now_ms": self._now_ms(), "wall_ms": 0}
+        machine, times = self.machine, {"now_ms": self._now_ms(), "wall_ms": 0}
+        if key is ApiKey.HEARTBEAT:
+            return refusal(key, request, machine.heartbeat(request, self._now_ms()))
+        ticket = Ticket(next(self._tickets))
         answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()
         match key:
             case ApiKey.JOIN_GROUP:
@@ -61,8 +64,6 @@ class SmallGroups:
                 outcome = machine.join(ticket, request, version=version, **client, **times)
             case ApiKey.SYNC_GROUP:
                 outcome = machine.sync(ticket, request, version=version, **times)
-            case ApiKey.HEARTBEAT:
-                outcome = machine.heartbeat(ticket, request, **times)
             case ApiKey.LEAVE_GROUP:
                 outcome = machine.leave(ticket, request, version=version, **times)
             case ApiKey.OFFSET_COMMIT:

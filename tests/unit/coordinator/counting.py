@@ -46,6 +46,9 @@ class Values:
     def unload(self) -> list[Ticket]:
         return [ticket for tickets in self.parked.values() for ticket in tickets]
 
+    def contents(self) -> str:
+        return f"{len(self.values)} values"
+
     def put(
         self,
         ticket: Ticket,
@@ -69,8 +72,8 @@ class Values:
             if_failed=failed if heals else None,
         )
 
-    def get(self, ticket: Ticket, name: str, *, is_immediate: bool = False) -> Outcome:
-        return Outcome(replies=[(ticket, self.values.get(name))], is_immediate=is_immediate)
+    def get(self, ticket: Ticket, name: str) -> Outcome:
+        return Outcome(replies=[(ticket, self.values.get(name))])
 
     def wait_for(self, ticket: Ticket, name: str) -> Outcome:
         self.parked.setdefault(name, []).append(ticket)
@@ -84,8 +87,8 @@ def put(name: str, value: str, **how: object) -> Call:
     return lambda machine, ticket, _now, _wall: machine.put(ticket, name, value, **how)  # type: ignore[arg-type]
 
 
-def get(name: str, **how: bool) -> Call:
-    return lambda machine, ticket, _now, _wall: machine.get(ticket, name, **how)
+def get(name: str) -> Call:
+    return lambda machine, ticket, _now, _wall: machine.get(ticket, name)
 
 
 def wait_for(name: str) -> Call:

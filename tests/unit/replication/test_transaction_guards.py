@@ -54,6 +54,15 @@ def test_a_confirmed_beginning_ends_with_the_marker() -> None:
     needed(guards, producers, first())
 
 
+def test_a_guard_tells_the_epoch_of_the_coordinator_whose_marker_came_last() -> None:
+    guards, producers = TransactionGuards(), ProducerState()
+    assert needed(guards, producers, first()).marked_epoch == -1
+    guards.on_marker(7)
+    marked = with_open_transaction()
+    marked.apply_marker(read_header(first()), EndTxn(commit=False, coordinator_epoch=6), offset=1, timestamp=0)
+    assert needed(guards, marked, first((7, 0, 1))).marked_epoch == 6
+
+
 def test_a_guard_is_of_one_epoch() -> None:
     guards, producers = TransactionGuards(), ProducerState()
     guards.answer(needed(guards, producers, first()), ErrorCode.NONE)

@@ -55,6 +55,7 @@ class Driven:
     fails: ErrorCode | None = None
     """Records are replayed and stand in the log, but are not committed in time."""
     batches: list[list[CoordinatorRecord]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._tickets = 0
@@ -98,6 +99,7 @@ class Driven:
     def _apply(self, outcome: Outcome) -> None:
         for key, due_ms in outcome.timers:
             self._timers.set(key, due_ms)
+        self.notes += outcome.notes
         replies = outcome.replies
         if outcome.records:
             self.batches.append(outcome.records)
@@ -211,9 +213,7 @@ class Driven:
     def heartbeat(
         self, member_id: str, generation_id: int, *, instance: str | None = None, group: str = "g"
     ) -> ErrorCode:
-        ticket = self.ticket()
-        request = HeartbeatRequest(group, generation_id, member_id, instance)
-        return ErrorCode(self.run(ticket, self.machine.heartbeat(ticket, request, **self.clock)).error_code)
+        return self.machine.heartbeat(HeartbeatRequest(group, generation_id, member_id, instance), self.now_ms)
 
     def leave(self, *members: tuple[str, str | None], group: str = "g", version: int = 4) -> LeaveGroupResponse:
         ticket = self.ticket()

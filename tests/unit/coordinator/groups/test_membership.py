@@ -4,7 +4,6 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.describe_groups import DescribedGroupMember
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from tests.unit.coordinator.groups.driving import DELAY_MS, SESSION_MS, Driven
 
 
@@ -14,7 +13,6 @@ def group() -> Driven:
 
 
 def test_heartbeats_say_what_state_the_group_is_in(group: Driven) -> None:
-    assert group.heartbeat("x", 1, group="") is ErrorCode.INVALID_GROUP_ID
     assert group.heartbeat("x", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     leader, _ = group.new_member()
     group.wait(DELAY_MS)
@@ -26,12 +24,6 @@ def test_heartbeats_say_what_state_the_group_is_in(group: Driven) -> None:
     assert group.heartbeat(leader, 1) is ErrorCode.NONE
     group.new_member()
     assert group.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-
-
-def test_heartbeats_wait_for_no_record(group: Driven) -> None:
-    (leader,) = group.stable(1)
-    outcome = group.machine.heartbeat(group.ticket(), HeartbeatRequest("g", 1, leader), **group.clock)
-    assert outcome.is_immediate
 
 
 def test_a_member_that_is_heard_of_stays_and_one_that_is_not_is_out(group: Driven) -> None:
@@ -79,14 +71,12 @@ def test_leaving_is_answered_by_member(group: Driven) -> None:
     assert errors == [ErrorCode.NONE, unknown, unknown, ErrorCode.NONE, ErrorCode.NONE]
     assert group.state() == "Empty"
     assert group.leave_errors(("x", None), ("y", "i"), group="none") == [unknown, unknown]
-    assert group.leave(("x", None), group="").error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_before_version_3_one_member_leaves_and_its_error_is_the_answers(group: Driven) -> None:
     leader, follower = group.stable()
     assert group.leave((follower, None), version=2).error_code == 0
     assert group.leave((follower, None), version=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.leave((follower, None), group="", version=0).error_code == ErrorCode.INVALID_GROUP_ID
     assert [each.member_id for each in group.describe().members] == [leader]
 
 

@@ -69,6 +69,31 @@ def test_a_rebalance_is_over_when_all_members_have_come(group: Driven) -> None:
     assert [each.member_id for each in group.joined(first).members] == [leader, follower, newcomer]
 
 
+def test_each_step_of_a_rebalance_is_a_line_of_the_log(group: Driven) -> None:
+    leader, follower = group.stable()
+    assert group.notes == [
+        f"group g: preparing to rebalance in state Empty, generation 0: member {leader} joins",
+        f"group g: stabilized generation 1 with 2 members, protocol range, leader {leader}",
+        "group g: assignments of generation 1 received from its leader",
+    ]
+    group.notes.clear()
+    group.wait(SESSION_MS - 1)
+    group.heartbeat(leader, 1)
+    group.wait(1)
+    group.leave((leader, None))
+    assert group.notes == [
+        f"group g: member {follower} is removed: silent for {SESSION_MS} ms",
+        f"group g: preparing to rebalance in state Stable, generation 1: member {follower} is gone",
+        f"group g: member {leader} is removed: it leaves",
+        "group g: empty with generation 2",
+    ]
+
+
+def test_a_line_of_the_log_has_room_for_no_endless_name(group: Driven) -> None:
+    group.stable(1, group="g" * 30_000, client="c" * 8_000)
+    assert max(map(len, group.notes)) < 1_000
+
+
 def test_who_does_not_come_in_time_is_out_and_another_leads(group: Driven) -> None:
     leader, follower = group.stable(session_ms=200_000)
     ticket = group.join(follower, protocols=(("range", b"new"),), session_ms=200_000)

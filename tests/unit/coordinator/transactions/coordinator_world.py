@@ -33,6 +33,7 @@ class CoordinatorWorld:
         self.replies: dict[Ticket, Any] = {}
         self.effects: list[SendMarkers] = []
         self.timers: dict[Hashable, int] = {}
+        self.notes: list[str] = []
         self._next_ticket = 0
         self._next_producer_id = 100
         self.machine = TransactionCoordinator(self.settings)
@@ -50,6 +51,7 @@ class CoordinatorWorld:
         self.run_timers()
 
     def _take(self, outcome: Outcome) -> None:
+        self.notes += outcome.notes
         for key, due_ms in outcome.timers:
             self.timers.pop(key, None)
             if due_ms is not None:

@@ -150,7 +150,7 @@ def test_epochs_run_out_and_a_new_id_begins() -> None:
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
 def test_nothing_has_changed_where_the_log_refuses(refused: ErrorCode, heard: ErrorCode) -> None:

@@ -20,6 +20,9 @@ def test_a_transaction_whose_time_is_up_is_aborted_in_the_next_epoch() -> None:
     assert world.states()[-1] == "ONGOING"
     world.advance(1)
     assert world.states()[-1] == "PREPARE_ABORT"
+    who = f"producer {producer.producer_id}, epoch {producer.producer_epoch}"
+    why = "it is open for longer than its 15000 ms"
+    assert world.notes == [f"transactional id {producer.transactional_id}: the transaction of {who} is aborted: {why}"]
     (decided,) = world.effects
     assert (decided.commit, decided.producer_epoch) == (False, producer.producer_epoch + 1)
     assert world.end(producer, commit=True) is ErrorCode.PRODUCER_FENCED

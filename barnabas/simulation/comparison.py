@@ -10,9 +10,7 @@ starts after a crash reads the producers of what was synced off headers, whose c
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas.protocol.batch import HEADER_BYTES, read_header
-from barnabas.protocol.entries import iterate_entries
-from barnabas.protocol.records import iterate_records
+from barnabas.protocol.entries import iterate_entries, iterate_entry_records
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.world import World
 from barnabas.storage.log import Log
@@ -100,22 +98,19 @@ def _records(data: bytes) -> dict[int, _Kept]:
     return {
         each.offset: _Kept(each.key, each.value)
         for at, header in iterate_entries(data)
-        for each in iterate_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
+        for each in iterate_entry_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
     }
 
 
 def _bytes(machine: Machine, log: Log, *, start: int, end: int) -> bytes:
-    """All batches that end above `start` and begin below `end`."""
+    """All batches, and messages of old formats, that end above `start` and begin below `end`."""
     found = bytearray()
     for path, inode in machine.disk.files_in(log.directory):
         if path.endswith(".log"):
             data = inode.data
-            at = 0
-            while len(data) - at >= HEADER_BYTES:
-                header = read_header(data, at)
+            for at, header in iterate_entries(data):
                 if header.next_offset > start and header.base_offset < end:
                     found += data[at : at + header.size_bytes]
-                at += header.size_bytes
     return bytes(found)
 
 

@@ -46,10 +46,16 @@ class Followed(FollowedPartition):
             await replica.append_as_follower(records, leader_epoch=epoch)
         except UnexpectedOffset as error:
             end = replica.log.log_end_offset
-            if replica.log.log_start_offset != end or not error.first_offset < end <= error.last_offset:
+            if not error.first_offset < end <= error.last_offset:
                 raise
-            # The leader's log starts within a batch, and it can only send whole ones (KAFKA-6975).
-            await replica.restart_at(error.first_offset, leader_epoch=epoch)
+            if any(each.start_offset <= error.first_offset and each.end_offset == end for each in replica.log.damage):
+                # It ends with what is damaged, of which it is not known where the last batch ended.
+                await replica.truncate_to(error.first_offset, leader_epoch=epoch)
+            elif replica.log.log_start_offset == end:
+                # The leader's log starts within a batch, and it can only send whole ones (KAFKA-6975).
+                await replica.restart_at(error.first_offset, leader_epoch=epoch)
+            else:
+                raise
             await replica.append_as_follower(records, leader_epoch=epoch)
 
     async def put(self, step: TruncateTo | AskAgain | RestartAt) -> None:

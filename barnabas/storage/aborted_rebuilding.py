@@ -14,11 +14,11 @@ import logging
 from collections.abc import Sequence
 
 from barnabas.runtime.offload import Offload
+from barnabas.storage.damaged_scan import ScanTask
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log
-from barnabas.storage.recovery import ScanTask
 from barnabas.storage.scan import CorruptSegment, replay_producers
 from barnabas.storage.segment import Segment
 from barnabas.storage.txn_index import AbortedTxn, encode_aborted

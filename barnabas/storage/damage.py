@@ -90,6 +90,22 @@ class Damage:
             kept = set(base_offsets)
             self._ranges = [known for known in self._ranges if known.segment_base_offset in kept]
 
+    def good_pieces(self, segment_base_offset: int, *, position: int, end: int) -> Iterator[tuple[int, int]]:
+        """The bytes of a segment between two positions, without what is known to be damaged: (begin, end) of each."""
+        for known in self._ranges:
+            if known.segment_base_offset == segment_base_offset and position < known.end_position:
+                if known.position >= end:
+                    break
+                if position < known.position:
+                    yield position, known.position
+                position = known.end_position
+        if position < end:
+            yield position, end
+
+    def above(self, offset: int) -> "Damage":
+        """The ranges that end above an offset."""
+        return Damage([known for known in self._ranges if known.end_offset > offset])
+
     def holds(self, offset: int) -> bool:
         """Whether `offset` is in a known range."""
         return any(known.start_offset <= offset < known.end_offset for known in self._ranges)
@@ -102,12 +118,10 @@ class Damage:
         """The first range that a cut to `offset` takes away whole, with all that follows.
 
         One that begins there does, and one before it of which nothing is committed: what it holds is fetched again. One
-        of which something is committed stays, to be mended; unless the cut itself gives up what is committed.
+        of which something is committed stays, to be mended.
         """
         for known in self._ranges:
-            is_all_uncommitted = high_watermark <= known.start_offset <= offset
-            reaches_over = known.start_offset <= offset < known.end_offset
-            if is_all_uncommitted or known.start_offset == offset or (reaches_over and offset < high_watermark):
+            if known.start_offset == offset or high_watermark <= known.start_offset <= offset:
                 return known
         return None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.offload import Offload
+from barnabas.storage.damaged_scan import ScanTask, run_scan
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import (
     CLEAN_SHUTDOWN_MARKER,
@@ -31,7 +32,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.meta_properties import InvalidMetaProperties, MetaProperties
-from barnabas.storage.recovery import LoadSteps, LogLoader, ScanTask, run_scan
+from barnabas.storage.recovery import LoadSteps, LogLoader
 from barnabas.storage.scan import SegmentScan
 
 log = logging.getLogger(__name__)

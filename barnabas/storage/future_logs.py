@@ -172,6 +172,9 @@ class FutureLogs:
         except OSError as error:
             directory.fail(error)
             raise LogOffline(str(topic_partition)) from error
+        for removal in directory.removals:
+            if removal.segment is not None and removal.segment.directory == future.directory:
+                removal.segment.directory = path
         future.move(path)
         del directory.futures[topic_partition]
         directory.logs[topic_partition] = future

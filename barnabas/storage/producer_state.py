@@ -192,6 +192,16 @@ class ProducerState:
                 f"{entry.coordinator_epoch} was seen",
             )
 
+    def expects(self, header: BatchHeader) -> bool:
+        """Whether a batch of the log is what its producer, known already, was to write next."""
+        entry = self._producers.get(header.producer_id)
+        return (
+            entry is not None
+            and header.producer_epoch == entry.epoch
+            and header.base_sequence == entry.last_sequence + 1
+            and header.is_transactional == (entry.txn_first_offset >= 0)
+        )
+
     def apply_batch(self, header: BatchHeader, *, base_offset: int) -> None:
         """Record a data batch with a producer id that was appended at `base_offset`."""
         entry = self._entry(header.producer_id)

@@ -1,10 +1,11 @@
 """Loading a log from its directory, after a clean stop or a crash.
 
 After a clean stop (the directory's marker says so) files are trusted: indexes are looked at cheaply, and built again
-where they are missing or cannot be true of their log. After a crash everything from the recovery point on is read and
-checked, and of the segment that holds it the headers before it, which its indexes are made of; at the first bad batch
-the log is cut, and all later segments go, because offsets must not have a hole. What lies below the recovery point was
-synced and is never cut; of earlier segments not even the headers are read.
+where they are missing or cannot be true of their log, and only the batch that the log ends with is read. After a crash
+everything from the recovery point on is read and checked, and of the segment that holds it the headers before it, which
+its indexes are made of; at the first bad batch the log is cut, and all later segments go, because offsets must not have
+a hole. What lies below the recovery point was synced and is never cut: what is bad there is damage, which the log
+keeps, and the segment is checked whole then (`damaged_scan.py`). Of earlier segments not even the headers are read.
 
 The leader epochs and producers that the scanned part tells of are added to what their files say. One log line says
 what was scanned and what was cut. The recovery point stays: what was recovered may be in the page cache only.
@@ -15,12 +16,13 @@ all else, small scans too, happens where it is advanced, in a thread of the log 
 
 import logging
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from barnabas.protocol.batch import CURRENT_MAGIC
 from barnabas.protocol.ids import TopicPartition
-from barnabas.runtime.disk import Disk
 from barnabas.storage.checkpoints import CorruptCheckpoint
+from barnabas.storage.damage import Damage, DamagedRange
+from barnabas.storage.damaged_scan import ScanTask
 from barnabas.storage.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -39,13 +41,8 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts, LogState
 from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.scan import (
-    CorruptSegment,
-    SegmentScan,
-    iterate_file_headers,
-    replay_producers,
-    scan_segment,
-)
+from barnabas.storage.recovery_report import RecoveryReport
+from barnabas.storage.scan import CorruptSegment, SegmentScan, iterate_file_headers, replay_producers
 from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.snapshots import Snapshots
@@ -54,46 +51,6 @@ from barnabas.storage.txn_index import AbortedTxn, decode_aborted
 log = logging.getLogger(__name__)
 
 LARGE_SCAN_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(slots=True, frozen=True)
-class ScanTask:
-    """The arguments of `scan_segment`, which can be pickled."""
-
-    disk: Disk
-    path: str
-    base_offset: int
-    next_base_offset: int | None
-    index_interval_bytes: int
-    producers: ProducerState
-    trusted_to: int = 0
-
-    def run(self) -> SegmentScan:
-        """Scan the segment. Raises OSError."""
-        return scan_segment(
-            self.disk,
-            self.path,
-            base_offset=self.base_offset,
-            next_base_offset=self.next_base_offset,
-            index_interval_bytes=self.index_interval_bytes,
-            producers=self.producers,
-            trusted_to=self.trusted_to,
-        )
-
-
-def run_scan(task: ScanTask) -> SegmentScan:
-    """Carry out a scan; a plain function, so that a worker process can be told of it."""
-    return task.run()
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What recovery looked at and what it cut, for the log line."""
-
-    segments: int = 0
-    batches: int = 0
-    scanned_bytes: int = 0
-    cut: list[str] = field(default_factory=list)
 
 
 LoadSteps = Generator[ScanTask, SegmentScan, None]
@@ -131,6 +88,8 @@ class LogLoader:
         self._snapshots = Snapshots(self._disk, directory, [])
         self._producers = ProducerState()
         self._log_end_offset = 0
+        self._synced_to = 0
+        self._damage: list[DamagedRange] = []
         self.result: Log | None = None
 
     def steps(self) -> LoadSteps:
@@ -141,6 +100,7 @@ class LogLoader:
         bases = self._contents.segments
         self._log_start_offset = max(self._log_start_offset, bases[0] if bases else 0)
         self._read_epochs()
+        self._synced_to = self._find_synced_end(bases)
         scan_from = self._first_to_scan(bases)
         for base_offset in bases[:scan_from]:
             self._segments.append(self._open_trusted(base_offset))
@@ -158,6 +118,17 @@ class LogLoader:
             return max(len(bases) - 1, 0)
         held = [place for place, base in enumerate(bases) if base <= self._recovery_point]
         return held[-1] if held else 0
+
+    def _find_synced_end(self, bases: list[int]) -> int:
+        """Below which offset all was synced: the log's end after a clean stop.
+
+        A checkpoint says one less, unless a segment begins there (`Log.recovery_point_to_keep`); what a clean stop
+        wrote last is a snapshot of the producers at the end.
+        """
+        newest = max(self._snapshots.offsets, default=0)
+        if self._clean and newest >= self._recovery_point:
+            return newest
+        return self._recovery_point + (0 < self._recovery_point not in bases)
 
     def _scan(self, bases: list[int]) -> LoadSteps:
         producers = self._producers_at(bases[0])
@@ -178,6 +149,15 @@ class LogLoader:
             task = ScanTask(self._disk, path, base_offset, next_base, interval, producers, point)
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
+            if scan.problem is not None and scan.next_offset < self._synced_to:
+                # A header that was trusted may be what is wrong: each batch is checked now.
+                task = replace(
+                    task,
+                    producers=self._producers_at(base_offset),
+                    synced_to=self._synced_to,
+                    may_have_gaps=self._config.compact,
+                )
+                scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
             # A power cut may keep a segment's name and lose the end of the one before it. Between segments only the
             # cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's end.
@@ -212,14 +192,25 @@ class LogLoader:
         self._segments.append(segment)
         if scan.forgets_epochs:
             self._epochs.clear()
+        self._damage += scan.damaged
         for entry, floor in zip(scan.epochs, scan.epoch_floors, strict=True):
             # Before the segment's first batch nothing is but what the segments before it hold.
             begun = self._log_end_offset if floor == base_offset else floor
+            self._assign_damaged_epochs(scan, below=entry.start_offset)
             self._epochs.assign_from_batch(entry, floor=begun, said=self._epochs_said)
+        self._assign_damaged_epochs(scan, below=scan.next_offset)
         self._log_end_offset = scan.next_offset
         self._report.segments += 1
         self._report.batches += scan.batches
         self._report.scanned_bytes += size_bytes - scan.trusted_bytes
+
+    def _assign_damaged_epochs(self, scan: SegmentScan, *, below: int) -> None:
+        """Believe the file for the epochs that begin in what is damaged."""
+        for damaged in scan.damaged:
+            for entry in self._epochs_said:
+                is_in_it = damaged.start_offset <= entry.start_offset < min(damaged.end_offset, below)
+                if is_in_it and entry.epoch > self._epochs.latest_epoch:
+                    self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
 
     def _cut_after(self, scan: SegmentScan, path: str, size_bytes: int, later: list[int]) -> None:
         self._report.cut.append(
@@ -448,9 +439,19 @@ class LogLoader:
             snapshots=self._snapshots,
         )
         self.result = Log(self._topic_partition, self._directory, self._config, self._ports, state)
+        self._note_damage(self.result)
         if changed or self._report.segments:
             self.result.epochs_dirty = True
-        self._say()
+        self._report.say(self.result, synced_to=self._recovery_point)
+
+    def _note_damage(self, loaded: Log) -> None:
+        loaded.damage = Damage(self._damage)
+        loaded.damage.keep_segments([segment.base_offset for segment in loaded.segments])
+        loaded.damage.keep_within(
+            start_offset=loaded.log_start_offset,
+            end_offset=loaded.log_end_offset,
+            end_position=loaded.segments.active.size_bytes,
+        )
 
     def _final_recovery_point(self) -> int:
         if self._clean and self._report.segments == 0:
@@ -470,19 +471,3 @@ class LogLoader:
             return
         # A clean log without any snapshot was written by a broker that knew no producers (Kafka before 0.11).
         self._producers = ProducerState(end_offset=self._log_end_offset)
-
-    def _say(self) -> None:
-        report = self._report
-        if report.segments == 0:
-            return
-        log.log(
-            logging.WARNING if report.cut else logging.INFO,
-            "%s: recovered: scanned %d segments, %d batches, %d bytes from offset %d on; cut %s; ends at offset %d",
-            self._topic_partition,
-            report.segments,
-            report.batches,
-            report.scanned_bytes,
-            self._segments[-min(report.segments, len(self._segments))].base_offset,
-            " and ".join(report.cut) if report.cut else "nothing",
-            self._log_end_offset,
-        )

@@ -8,6 +8,10 @@ A batch is bad when its bytes end early, its length or counts are impossible, it
 offsets go back. Base offset and leader epoch stand outside of the checksum: where one batch jumps ahead and the next
 continues what stood before it, the one that jumped is the bad one.
 
+What was synced before need not be read whole again: of that part the headers are walked, with the checksum of a batch
+looked at where its producer says something that does not follow from what is known of it. A bit that flipped there
+would else make up a producer.
+
 A log may hold entries of all message formats, as its topic's format changed over time: "batch" means any of them here.
 Of a wrapper (message_set.py) only the last offset is known, so it seems to jump ahead. Old messages do not tell their
 leader epoch: what was known before them is forgotten, as when they were appended.
@@ -31,6 +35,7 @@ from barnabas.protocol.batch import (
 from barnabas.protocol.entries import check_count, first_entry_offset, read_entry, verify_entry
 from barnabas.protocol.records import ControlRecordType, iterate_records, read_control_record
 from barnabas.runtime.disk import Buffer, Disk, File
+from barnabas.storage.damage import DamagedRange
 from barnabas.storage.index import OffsetIndex, TimeIndex
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.log_config import MAX_INT32, MOST_INFLATED_BYTES
@@ -79,6 +84,8 @@ class SegmentScan:
     """How much of the file was not read but for its headers."""
     problem: str | None = None
     """Why the scan ended before the end of the file."""
+    damaged: list[DamagedRange] = field(default_factory=list)
+    """What was gone over because it was synced (`damaged_scan.py`)."""
 
 
 def iterate_file_headers(
@@ -138,9 +145,10 @@ def apply_to_producers(producers: ProducerState, batch: Buffer, header: BatchHea
 
 
 def replay_producers(disk: Disk, path: str, producers: ProducerState, *, position: int, end: int, upto: int) -> None:
-    """Apply the batches of a good segment, from the state's end offset to `upto`, to the producers.
+    """Apply the batches of a segment, from the state's end offset to `upto`, to the producers.
 
-    `position` is where a batch starts that is not after the state's end offset. Raises CorruptSegment.
+    `position` is where a batch starts that is not after the state's end offset. Raises CorruptSegment, with what comes
+    before the damage applied.
     """
     file = disk.open(path, writable=False)
     try:
@@ -149,13 +157,20 @@ def replay_producers(disk: Disk, path: str, producers: ProducerState, *, positio
                 return
             if header.next_offset <= producers.end_offset:
                 continue
-            batch = file.pread(header.size_bytes, at) if header.is_control else b""
             try:
+                batch = _read_for_producers(file, at, header, producers)
                 apply_to_producers(producers, batch, header)
             except CorruptBatch as error:
-                raise CorruptSegment(f"{path}: no control record at byte {at}: {error}") from error
+                raise CorruptSegment(f"{path}: the batch at byte {at}: {error}") from error
     finally:
         file.close()
+
+
+def _read_for_producers(file: File, position: int, header: BatchHeader, producers: ProducerState) -> bytes:
+    """The bytes of a control batch, none of another. Raises CorruptBatch where a surprising one is damaged."""
+    if header.producer_id >= 0 and (header.is_control or not producers.expects(header)):
+        verify_at(file, position, header)
+    return file.pread(header.size_bytes, position) if header.is_control else b""
 
 
 def scan_segment(
@@ -174,21 +189,40 @@ def scan_segment(
     base offset; it is changed. Of the batches below `trusted_to`, which were synced, only headers and control records
     are read. Raises OSError.
     """
-    highest_offset = base_offset + MAX_INT32
-    if next_base_offset is not None:
-        highest_offset = min(highest_offset, next_base_offset - 1)
     file = disk.open(path, writable=False)
     scan = SegmentScan(0, base_offset, producers=producers)
     try:
-        end = file.size()
-        try:
-            batches = _batches(scan, file, end, trusted_to)
-            _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
-        except CorruptBatch as error:
-            scan.problem = str(error)
+        scan_on(
+            scan,
+            file,
+            base_offset=base_offset,
+            next_base_offset=next_base_offset,
+            index_interval_bytes=index_interval_bytes,
+            trusted_to=trusted_to,
+        )
     finally:
         file.close()
     return scan
+
+
+def scan_on(
+    scan: SegmentScan,
+    file: File,
+    *,
+    base_offset: int,
+    next_base_offset: int | None,
+    index_interval_bytes: int,
+    trusted_to: int = 0,
+) -> None:
+    """Go on from where the scan is, up to the first bad batch, of which `scan.problem` tells, or to the end."""
+    highest_offset = base_offset + MAX_INT32
+    if next_base_offset is not None:
+        highest_offset = min(highest_offset, next_base_offset - 1)
+    try:
+        batches = _batches(scan, file, file.size(), trusted_to)
+        _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
+    except CorruptBatch as error:
+        scan.problem = str(error)
 
 
 _Checked = tuple[int, BatchHeader, memoryview]
@@ -222,13 +256,14 @@ def _scan_batches(
 
 def _batches(scan: SegmentScan, file: File, end: int, trusted_to: int) -> Iterator[_Checked]:
     """Every batch with its position and bytes (none for one greater than the window). Raises CorruptBatch."""
-    position = 0
+    position = scan.valid_bytes
+    trusted_end = end if trusted_to > 0 else position
     try:
-        for at, header in iterate_file_headers(file, 0, end, window_bytes=_TRUSTED_WINDOW) if trusted_to > 0 else ():
+        for at, header in iterate_file_headers(file, position, trusted_end, window_bytes=_TRUSTED_WINDOW):
             if header.next_offset > trusted_to:
                 break
             check_count(header)
-            yield at, header, memoryview(file.pread(header.size_bytes, at) if header.is_control else b"")
+            yield at, header, memoryview(_read_for_producers(file, at, header, scan.producers))
             position = scan.trusted_bytes = at + header.size_bytes
     except CorruptSegment:
         # What is wrong there is found by the checks.
@@ -256,6 +291,14 @@ def _checked_batches(file: File, position: int, end: int) -> Iterator[_Checked]:
             _verify_crc_in_pieces(file, position, header)
             yield position, header, memoryview(b"")
         position += size
+
+
+def verify_at(file: File, position: int, header: BatchHeader) -> None:
+    """Check a batch's checksum where it lies, however great it is. Raises CorruptBatch."""
+    if header.size_bytes <= _SCAN_WINDOW:
+        verify_entry(file.pread(header.size_bytes, position), 0, header)
+    else:
+        _verify_crc_in_pieces(file, position, header)
 
 
 def _verify_crc_in_pieces(file: File, position: int, header: BatchHeader) -> None:

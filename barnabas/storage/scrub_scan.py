@@ -101,6 +101,11 @@ def check_piece(file: File, extent: Extent, place: Place, *, max_bytes: int) -> 
     return piece
 
 
+def find_damage(file: File, extent: Extent, place: Place, *, problem: str) -> DamagedRange:
+    """What is damaged from a bad batch at `place` to the next good one, or the extent's end. Raises OSError."""
+    return _find_end(_Window(file), extent, place, place.position, problem=problem)
+
+
 class _Window:
     """A part of the file in memory, moved as needed."""
 

@@ -152,11 +152,10 @@ class Scrubber:
             directory.fail(error)
             record = ScrubRecord()
         course = self._courses[directory] = _Course(record)
-        for at, ranges in record.damage.items():
-            member = directory.logs.get(at)
-            if member is None:
-                continue
-            for damaged in ranges:
+        for at, member in directory.logs.items():
+            # What recovery found is newer than what was known before.
+            found = list(member.damage)
+            for damaged in (*record.damage.get(at, ()), *found):
                 member.damage.add(damaged)
             self.forget_what_went(member)
             if member.damage:

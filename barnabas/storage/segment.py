@@ -13,11 +13,12 @@ nothing of the segment, and noted by the owner.
 """
 
 import logging
+from collections import deque
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader
+from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import (
     INDEX_SUFFIX,
@@ -31,7 +32,7 @@ from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, OffsetIndex, StoredIndex, TimeIndex
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
-from barnabas.storage.scan import CorruptSegment, iterate_file_headers
+from barnabas.storage.scan import CorruptSegment, iterate_file_headers, verify_at
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
 log = logging.getLogger(__name__)
@@ -311,12 +312,17 @@ class Segment:
         return decode_aborted(data, base_offset=self.base_offset)
 
     def last_next_offset(self) -> int:
-        """The offset after the last batch. Raises CorruptSegment when the file does not end with a batch."""
-        next_offset = self.base_offset
+        """The offset after the last batch. Raises CorruptSegment when the file does not end with a good batch."""
         start = self.growing.offsets.last_position if self.growing is not None else 0
-        for _, header in iterate_file_headers(self.log_file, start, self.size_bytes):
-            next_offset = header.next_offset
-        return next_offset
+        last = deque(iterate_file_headers(self.log_file, start, self.size_bytes), maxlen=1)
+        if not last:
+            return self.base_offset
+        position, header = last[0]
+        try:
+            verify_at(self.log_file, position, header)
+        except CorruptBatch as error:
+            raise CorruptSegment(f"{self.log_file.path}: the batch at byte {position}: {error}") from error
+        return header.next_offset
 
     def indexed_position(self, offset: int) -> int:
         """Where the index says that a batch begins, and that none before it reaches over `offset`.

@@ -1,9 +1,12 @@
 """Cutting a log's end, which a follower does to agree with its leader, and starting it again elsewhere.
 
-The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. So
-does known damage of which nothing is committed, with all that follows it: the leader has that, and it is fetched again.
-Damage below the high watermark stays; where it is in the way of a cut, the cut waits until it is mended. The
-producers are taken from the newest snapshot at or below the new end and brought up to it from the batches after it.
+The batch that holds the offset goes too, and the log ends where that batch began: a log is cut between batches. So does
+known damage of which nothing is committed, with all that follows it: the leader has that, and it is fetched again.
+Damage of which something is committed stays, for this replica has promised what it held: a cut within it leaves what
+lies below, and the log ends in damage then. Where what is damaged would have to be read for the cut it waits until that
+is mended; unless that can only be when more is fetched, as it reaches over the high watermark: it is left out then.
+
+The producers are taken from the newest snapshot at or below the new end and brought up to it from the batches after it.
 All that must be read for a cut is read before anything is changed: what cannot be read leaves the log as it was.
 A cut is several changes on disk. So the recovery point's checkpoint is lowered first, and the cut is synced before
 anything is appended again (`LogDirectories.truncate` does both): else a power failure could leave a hole, old batches
@@ -14,6 +17,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas.storage.damage import Damage
 from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
 from barnabas.storage.index import CorruptIndex
@@ -65,7 +69,7 @@ def truncate(target: "Log", offset: int) -> bool:
         return True
     place = _place_of(target, offset)
     try:
-        cut = _plan_cut(place)
+        cut = _plan_cut(place, _left_out(target, place))
         producers = _producers_at(target, place)
     except (CorruptSegment, CorruptIndex):
         target.ports.owner.suspect(target, place.segment.base_offset)
@@ -124,7 +128,7 @@ def _place_of(target: "Log", offset: int) -> _Place:
     segment = segments[segments.place_of(offset)]
     around = damage.first_after(offset)
     if around is not None and around.start_offset < offset:
-        raise CorruptSegment(f"{target.topic_partition}: damaged: {around}")
+        return _Place(segments[segments.place_of(around.segment_base_offset)], offset, around.end_position)
     before = damage.last_before(offset, segment_base_offset=segment.base_offset)
     try:
         position = segment.position_of(offset, at_least=0 if before is None else before.end_position)
@@ -137,7 +141,12 @@ def _place_of(target: "Log", offset: int) -> _Place:
         raise
 
 
-def _plan_cut(place: _Place) -> SegmentCut:
+def _left_out(target: "Log", place: _Place) -> Damage:
+    """The damage that a cut goes around: what cannot be mended before it, or lies at the cut itself."""
+    return target.damage.above(min(target.high_watermark, place.offset))
+
+
+def _plan_cut(place: _Place, left_out: Damage) -> SegmentCut:
     """Read what the segment's indexes will say. Raises CorruptSegment and OSError."""
     segment = place.segment
     try:
@@ -151,9 +160,10 @@ def _plan_cut(place: _Place) -> SegmentCut:
     if last is not None:
         max_timestamp, offset_of_max_timestamp = last[0], segment.base_offset + last[1]
         start = indexes.offsets.lookup(last[1])
-    for _, header in iterate_file_headers(segment.log_file, start, place.position):
-        if header.max_timestamp > max_timestamp:
-            max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
+    for begin, end in left_out.good_pieces(segment.base_offset, position=start, end=place.position):
+        for _, header in iterate_file_headers(segment.log_file, begin, end):
+            if header.max_timestamp > max_timestamp:
+                max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
     return SegmentCut(place.offset, place.position, indexes, max_timestamp, offset_of_max_timestamp)
 
 
@@ -170,18 +180,18 @@ def _producers_at(target: "Log", place: _Place) -> ProducerState:
         now_ms=target.ports.clock.wall_ms(),
         expiration_ms=target.ports.producer_expiration_ms,
     )
+    left_out = _left_out(target, place)
     for segment in target.segments.from_offset(producers.end_offset):
         if producers.end_offset >= place.offset or segment.base_offset >= place.offset:
             break
-        position = segment.position_of(max(producers.end_offset, segment.base_offset))
-        if position is not None:
-            replay_producers(
-                target.ports.disk,
-                segment.path(LOG_SUFFIX),
-                producers,
-                position=position,
-                end=place.position if segment is place.segment else segment.size_bytes,
-                upto=place.offset,
-            )
+        begun = max(producers.end_offset, segment.base_offset)
+        before = left_out.last_before(begun, segment_base_offset=segment.base_offset)
+        position = segment.position_of(begun, at_least=0 if before is None else before.end_position)
+        if position is None:
+            continue
+        end = place.position if segment is place.segment else segment.size_bytes
+        for piece, piece_end in left_out.good_pieces(segment.base_offset, position=position, end=end):
+            path = segment.path(LOG_SUFFIX)
+            replay_producers(target.ports.disk, path, producers, position=piece, end=piece_end, upto=place.offset)
     producers.end_offset = place.offset
     return producers

@@ -42,6 +42,20 @@ def bases(log: Log) -> list[int]:
     return found
 
 
+def bases_without(log: Log, first: int, end: int) -> list[int]:
+    """Those of a log of which these offsets cannot be read."""
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        if first <= offset < end:
+            with pytest.raises(CorruptSegment):
+                read_bytes(log, offset)
+            offset = end
+            continue
+        found += [header.base_offset for _, header in iterate_entries(read_bytes(log, offset))]
+        offset = found[-1] + 1
+    return found
+
+
 @pytest.mark.parametrize(
     ("first", "end", "cut", "high_watermark"),
     [
@@ -50,7 +64,6 @@ def bases(log: Log) -> list[int]:
         (6, 8, 9, 6),  # after it
         (2, 4, 8, 2),  # in an earlier segment
         (5, 6, 5, 5),  # where its segment begins
-        (2, 4, 3, 4),  # in what is committed, of which the cut itself gives up a part
     ],
 )
 def test_a_cut_that_meets_uncommitted_damage_ends_where_it_begins(tmp_path, first, end, cut, high_watermark) -> None:
@@ -77,15 +90,50 @@ def test_damage_below_the_high_watermark_stays_when_the_log_is_cut_behind_it(tmp
     assert (log.log_end_offset, list(log.damage)) == (8, [known])
 
 
-@pytest.mark.parametrize(("first", "end", "cut", "high_watermark"), [(6, 9, 7, 7), (6, 8, 9, 8)])
-def test_damage_of_which_something_is_committed_is_not_cut(tmp_path, first, end, cut, high_watermark) -> None:
-    log, _ = log_of_ten(tmp_path, high_watermark=high_watermark)
+@pytest.mark.parametrize(
+    ("cut", "high_watermark", "kept"),
+    [
+        (7, 7, (6, 7)),  # in it
+        (8, 7, (6, 8)),  # in it, above what is committed
+        (7, 8, (6, 7)),  # in what is committed, of which the cut itself gives up a part
+        (9, 8, (6, 9)),  # where it ends
+        (10, 8, None),  # nothing is cut
+    ],
+)
+def test_a_cut_of_damage_that_is_committed_in_part_leaves_what_lies_below_it(
+    tmp_path, cut, high_watermark, kept
+) -> None:
+    log, owner = log_of_ten(tmp_path, high_watermark=high_watermark)
+    damage(log, 6, 9)
+    log.lower_recovery_point(cut)
+    assert log.truncate_to(cut) == (kept is not None)
+    assert log.log_end_offset == cut
+    assert [(each.start_offset, each.end_offset) for each in log.damage] == [kept or (6, 9)]
+    assert log.producers.get(7).last_sequence == (5 if kept else 9)
+    for number in range(cut, 12):
+        append(log, batch(b"w" * 20, timestamp=NOW + number), leader_epoch=9)
+    owner.work()
+    assert next(header.base_offset for _, header in iterate_entries(read_bytes(log, cut))) == cut
+    assert bases_without(log, 6, cut if kept else 9) == [*range(6), *range(cut if kept else 9, 12)]
+
+
+def test_what_is_read_for_a_cut_is_read_around_damage_that_waits_for_the_high_watermark(tmp_path) -> None:
+    log, _ = log_of_ten(tmp_path, high_watermark=7)
+    damage(log, 6, 8)
+    log.producers.end_offset = 10
+    assert log.truncate_to(9)
+    assert (log.log_end_offset, log.producers.get(7).last_sequence) == (9, 8)
+    assert [(each.start_offset, each.end_offset) for each in log.damage] == [(6, 8)]
+
+
+def test_a_cut_waits_for_committed_damage_before_it(tmp_path) -> None:
+    log, _ = log_of_ten(tmp_path, high_watermark=8)
     # What follows the segment's first batch has to be read for the producers.
     log.producers.end_offset = 10
-    damage(log, first, end)
+    damage(log, 6, 8)
     known = list(log.damage)
     with pytest.raises(CorruptSegment):
-        log.truncate_to(cut)
+        log.truncate_to(9)
     assert (log.log_end_offset, list(log.damage), log.segments.active.size_bytes) == (10, known, 5 * ONE)
 
 

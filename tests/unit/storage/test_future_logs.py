@@ -105,6 +105,16 @@ async def test_a_log_that_took_the_place_has_all_that_the_other_had():
     append(machine.log, batch(b"v", producer=(7, 0, COUNT)), leader_epoch=2)
 
 
+async def test_what_a_new_log_dropped_before_it_took_the_place_is_removed_where_it_lies_then():
+    machine = await Machine().with_a_log()
+    machine.gather()
+    await machine.futures.put_in_place(machine.log, machine.source)
+    assert [name for name in machine.disk.list_directory("/b/topic-0") if name.endswith(".deleted")]
+    machine.store.clock.advance(CONFIG.file_delete_delay_ms)
+    await machine.target.carry_out_removals()
+    assert not [name for name in machine.disk.list_directory("/b/topic-0") if name.endswith(".deleted")]
+
+
 async def test_a_power_cut_anywhere_leaves_one_log_with_everything():
     places = set()
     for change in range(60):

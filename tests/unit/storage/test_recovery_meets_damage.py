@@ -1,0 +1,126 @@
+"""Damage in what was synced: a start keeps it, and what follows it, and makes up nothing from it."""
+
+import pytest
+
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.scan import CorruptSegment
+from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.stores import open_store
+from tests.unit.storage.test_recovery import change, offsets
+
+LOG = "topic-0/00000000000000000000.log"
+THREE = (b"v" * 20, b"w" * 20, b"x" * 20)
+ONE = len(batch(*THREE))
+CONFIG = LogConfig(index_interval_bytes=ONE)
+COUNT = 6
+BASE_OFFSET, LENGTH, MAGIC, LAST_DELTA, PRODUCER, EPOCH, SEQUENCE, RECORDS, PAYLOAD = 4, 8, 16, 23, 43, 51, 53, 57, 80
+
+
+async def written(root, *, flush_batches=None, config=CONFIG, transactional=False):
+    """A log of batches of three records each, stopped cleanly, or killed when these were flushed."""
+    store = await open_store(str(root), config=config)
+    log = store.directories.create_log(TP)
+    for number in range(COUNT):
+        data = batch(*THREE, timestamp=NOW + number, producer=(7, 0, 3 * number), transactional=transactional)
+        append(log, data, leader_epoch=number // 2)
+    if flush_batches is None:
+        await store.directories.close()
+        return
+    log.flush(3 * flush_batches)
+    await store.directories.directories[0].checkpoint_all()
+    store.kill()
+
+
+async def opened(root, config=CONFIG):
+    store = await open_store(str(root), config=config)
+    return store.directories.log(TP)
+
+
+def damaged(log):
+    return [(each.start_offset, each.end_offset) for each in log.damage]
+
+
+def flip(root, position):
+    path = root / LOG
+    change(path, position, bytes([path.read_bytes()[position] ^ 0x10]))
+
+
+@pytest.mark.parametrize("at", [LENGTH + 1, LENGTH + 3, MAGIC, LAST_DELTA + 3, SEQUENCE, RECORDS + 3, PAYLOAD])
+async def test_the_last_batch_is_checked_after_a_clean_stop_and_its_offsets_stay(tmp_path, at):
+    await written(tmp_path)
+    flip(tmp_path, (COUNT - 1) * ONE + at)
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [(15, 18)])
+    with pytest.raises(CorruptSegment):
+        read_bytes(log, 15)
+    assert log.producers.get(7).last_sequence == 14
+    append(log, batch(*THREE), leader_epoch=3)
+    assert read_bytes(log, 18)[:8] == (18).to_bytes(8, "big")
+
+
+async def test_a_file_that_lost_its_end_in_a_batch_keeps_the_offsets_that_were_synced(tmp_path):
+    await written(tmp_path)
+    path = tmp_path / LOG
+    path.write_bytes(path.read_bytes()[: 4 * ONE + 10])
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [(12, 18)])
+    assert log.leader_epochs.latest_epoch == 2, "it begins in what is damaged"
+
+
+@pytest.mark.parametrize("at", [BASE_OFFSET, LENGTH + 1, LENGTH + 3, MAGIC, RECORDS])
+@pytest.mark.parametrize("place", [0, 1, 3])
+async def test_a_damaged_header_below_the_recovery_point_is_kept_with_what_follows(tmp_path, at, place):
+    await written(tmp_path, flush_batches=4)
+    flip(tmp_path, place * ONE + at)
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [(3 * place, 3 * place + 3)])
+    assert log.size_bytes == COUNT * ONE
+    assert len(read_bytes(log, 3 * place + 3)) == (COUNT - place - 1) * ONE
+    assert log.recovery_point == 11
+
+
+@pytest.mark.parametrize(("place", "end"), [(3, 12), (4, 12)])
+async def test_damage_to_the_end_is_kept_up_to_the_recovery_point_and_cut_behind_it(tmp_path, place, end):
+    await written(tmp_path, flush_batches=4)
+    change(tmp_path / LOG, place * ONE, b"\xff" * ((COUNT - place) * ONE))
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (end, [(9, 12)] if place < 4 else [])
+
+
+async def test_a_torn_tail_behind_the_recovery_point_is_cut_though_there_is_damage_below(tmp_path):
+    await written(tmp_path, flush_batches=4)
+    flip(tmp_path, ONE + MAGIC)
+    flip(tmp_path, 5 * ONE + PAYLOAD)
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (15, [(3, 6)])
+    assert log.size_bytes == 5 * ONE
+
+
+async def test_a_closed_segment_that_holds_the_recovery_point_is_damaged_up_to_the_next_one(tmp_path):
+    config = LogConfig(segment_bytes=3 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, flush_batches=2, config=config)
+    change(tmp_path / LOG, ONE, b"\xff" * (2 * ONE))
+    log = await opened(tmp_path, config)
+    assert (log.log_end_offset, damaged(log), len(log.segments)) == (18, [(3, 9)], 2)
+    assert len(read_bytes(log, 9)) == 3 * ONE
+
+
+@pytest.mark.parametrize("at", [PRODUCER, PRODUCER + 6, EPOCH, SEQUENCE + 1])
+async def test_a_flipped_bit_makes_up_no_producer(tmp_path, at):
+    await written(tmp_path, flush_batches=5)
+    flip(tmp_path, 2 * ONE + at)
+    log = await opened(tmp_path)
+    assert [(entry.producer_id, entry.epoch, entry.last_sequence) for entry in log.producers] == [(7, 0, 17)]
+    assert damaged(log) == [(6, 9)]
+
+
+@pytest.mark.parametrize("at", [PRODUCER, PRODUCER + 6, EPOCH, SEQUENCE + 1, 22])
+async def test_a_flipped_bit_in_an_earlier_segment_makes_up_no_producer_and_no_transaction(tmp_path, at):
+    config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, flush_batches=5, config=config, transactional=at == 22)
+    for path in (tmp_path / "topic-0").glob("*.snapshot"):
+        path.unlink()
+    flip(tmp_path, 2 * ONE + at)
+    log = await opened(tmp_path, config)
+    assert [(entry.producer_id, entry.epoch) for entry in log.producers] == [(7, 0)]
+    assert offsets(log) == list(range(18))

@@ -76,6 +76,7 @@ class ClientConnection:
         "_delayed_since_us",
         "_is_reading",
         "_listener_name",
+        "_loop",
         "_peer_host",
         "_refused",
         "_running",
@@ -86,6 +87,8 @@ class ClientConnection:
     )
 
     def __init__(self, connection: Connection, broker: Services, *, listener_name: str) -> None:
+        # Asking for the running loop is a system call in Python 3.11.
+        self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._broker = broker
         self._clock = broker.clock
@@ -169,7 +172,7 @@ class ClientConnection:
         """The same once for all parked answers that come together, as those of one move of a high watermark do."""
         if not self._starts_soon:
             self._starts_soon = True
-            asyncio.get_running_loop().call_soon(self._start_waiting)
+            self._loop.call_soon(self._start_waiting)
 
     def _update_reading(self) -> None:
         if self._closed:
@@ -216,7 +219,7 @@ class ClientConnection:
         self._answers.append(answer)
         if asyncio.iscoroutine(result):
             # Its records are a view of the frame.
-            self._running = task = asyncio.get_running_loop().create_task(result)
+            self._running = task = self._loop.create_task(result)
             self._await(answer, task, frame)
             return
         self._connection.frame_finished(frame)

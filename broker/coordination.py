@@ -35,6 +35,8 @@ from zk_schema.port import ZooKeeper
 log = logging.getLogger(__name__)
 
 _UUID_BITS: Final = 128
+_NAMES_KEPT: Final = 10_000
+_LONGEST_KEPT_NAME: Final = 255
 
 M = TypeVar("M", bound=Machine)
 
@@ -74,6 +76,8 @@ class Coordination:
         self._rng = rng
         self._spawn = spawn
         self._partition_counts: dict[str, int] = {}
+        self._group_partitions: dict[tuple[str, int], int] = {}
+        """By group id and number of partitions: the hash takes longer than all else of a heartbeat."""
         replicas.role_watchers.append(self)
 
     # Finding coordinators.
@@ -100,7 +104,14 @@ class Coordination:
         count = self._partition_counts.get(CONSUMER_OFFSETS)
         if not count or not self._metadata.has_topic(CONSUMER_OFFSETS):
             return False
-        return self.groups.get(coordinator_partition(group_id, count))
+        partition = self._group_partitions.get((group_id, count))
+        if partition is None:
+            partition = coordinator_partition(group_id, count)
+            if len(group_id) <= _LONGEST_KEPT_NAME:
+                if len(self._group_partitions) >= _NAMES_KEPT:
+                    self._group_partitions.clear()
+                self._group_partitions[group_id, count] = partition
+        return self.groups.get(partition)
 
     async def group_shard(self, group_id: str) -> Shard[GroupCoordinator] | None:
         """Who coordinates a group, if that is this broker. Raises ZooKeeperError."""

@@ -11,6 +11,7 @@ class Alarm:
     """Many keys, one timer of the loop. `ring(key, now_ms)` is called once for each due key, earlier ones first."""
 
     def __init__(self, clock: Clock, ring: Callable[[Hashable, int], None]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._ring = ring
         self._timers = Timers()
@@ -39,7 +40,7 @@ class Alarm:
         if look_ms is not None:
             self._look_ms = look_ms
             delay_s = max(0, look_ms - self._clock.monotonic_ms()) / 1000
-            self._handle = asyncio.get_running_loop().call_later(delay_s, self._look)
+            self._handle = self._loop.call_later(delay_s, self._look)
 
     def _look(self) -> None:
         self._handle = None

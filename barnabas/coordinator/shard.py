@@ -95,6 +95,8 @@ class Shard(Generic[M]):
         self.coordinator_epoch = coordinator_epoch
         self.settings = settings
         self.counts = ShardCount()
+        # Asking for the running loop is a system call in Python 3.11, which would be felt with each request.
+        self._loop = asyncio.get_running_loop()
         self._make_machine = make_machine
         self._clock = clock
         self._spawn = spawn
@@ -137,7 +139,7 @@ class Shard(Generic[M]):
         That may be there at once or, for a request that is parked, much later; who waits no longer cancels. `on_lost`
         makes it where the coordinator cannot serve, or not any longer.
         """
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Any] = self._loop.create_future()
         machine = self._machine
         if machine is None:
             assert self._error is not None
@@ -190,7 +192,7 @@ class Shard(Generic[M]):
         if refusal is not None:
             raise LogRefused(refusal)
         machine.replay_marker(producer.producer_id, commit=commit)
-        marker = Marker(producer, commit, coordinator_epoch, asyncio.get_running_loop().create_future())
+        marker = Marker(producer, commit, coordinator_epoch, self._loop.create_future())
         self._put(Entry(Outcome(), self._deadline(), marker))
         await marker.written
 
@@ -443,7 +445,7 @@ class Shard(Generic[M]):
 
     def _set_patience(self, deadline_ms: int) -> None:
         delay_s = max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._patience = asyncio.get_running_loop().call_later(delay_s, self._lose_patience)
+        self._patience = self._loop.call_later(delay_s, self._lose_patience)
 
     def _lose_patience(self) -> None:
         """Answer those who have waited long enough. Their records, and what follows from them, wait on."""

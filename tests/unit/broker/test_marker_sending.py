@@ -257,6 +257,18 @@ def test_a_later_epoch_ends_the_work_on_a_decision(error: ErrorCode) -> None:
 
 
 @virtual_time
+async def test_a_later_epoch_in_one_partition_ends_the_work_on_the_others() -> None:
+    world = await opened()
+    world.answers = {FOREIGN: ErrorCode.TRANSACTION_COORDINATOR_FENCED, OWN: ErrorCode.NOT_ENOUGH_REPLICAS}
+    await world.end(await world.begin("a", OWN, FOREIGN))
+    await asyncio.sleep(1)
+    asked = world.markers()
+    assert asked.count((1, 7, [0])) < 3
+    await asyncio.sleep(60)
+    assert world.markers() == asked
+
+
+@virtual_time
 async def test_a_marker_follows_its_partition_to_the_next_leader() -> None:
     world = await opened()
     world.answers[FOREIGN] = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -345,10 +357,13 @@ async def test_many_transactions_share_requests_and_one_connection() -> None:
 @virtual_time
 async def test_a_request_names_a_producer_once() -> None:
     world = await opened()
+    before = [await world.begin(f"before {each}", FOREIGN, producer_id=each) for each in range(5)]
     producers = [await world.begin(each, FOREIGN, producer_id=7) for each in ("a", "b")]
     world.held = asyncio.Event()
-    for each in producers:
+    for each in (*before, *producers):
         await world.end(each)
+        await asyncio.sleep(0.1)
+    assert len(world.asked) == 5, "as many requests as a broker gets at once, and two decisions that wait"
     world.held.set()
     await asyncio.sleep(1)
     assert all(len(request.markers) == 1 for _, request in world.asked)
@@ -372,19 +387,23 @@ async def test_nothing_is_sent_for_a_coordinator_that_is_gone() -> None:
 async def test_what_a_leader_wrote_for_an_earlier_life_of_the_coordinator_is_not_counted() -> None:
     world = await opened()
     producer = await world.begin("a", FOREIGN)
-    world.held = asyncio.Event()
+    earlier = world.held = asyncio.Event()
     await world.end(producer)
     await asyncio.sleep(0.1)
     memory = world.shard.log
     assert isinstance(memory, MemoryLog)
     memory.fails = ErrorCode.KAFKA_STORAGE_ERROR
+    later = world.held = asyncio.Event()
     await world.begin("b", OWN)
     await asyncio.sleep(5)
     assert world.shard.counts.loads == 2
     asked = len(world.asked)
-    world.held.set()
+    earlier.set()
     await asyncio.sleep(1)
     assert asked == 2
+    assert await world.state("a") == "PrepareCommit"
+    later.set()
+    await asyncio.sleep(1)
     assert await world.state("a") == "CompleteCommit"
 
 

@@ -106,3 +106,16 @@ def test_who_waits_is_named_when_the_coordinator_goes() -> None:
     producer = completing(world)
     tickets: set[Ticket] = {world.begin_add(producer, T0), world.begin_initialise()}
     assert set(world.machine.unload()) == tickets
+
+
+def test_markers_of_an_earlier_epoch_count_for_nothing() -> None:
+    world = CoordinatorWorld()
+    completing(world)
+    old = world.effects[0]
+    world.write_markers()
+    again = world.producer()
+    world.add(again, T0, T1)
+    world.end(again, commit=True)
+    outcome = world.machine.markers_written(old, old.partitions, now_ms=world.now_ms, wall_ms=world.wall_ms)
+    assert not outcome.records
+    assert world.states()[-1] == "PREPARE_COMMIT"

@@ -1,84 +1,18 @@
 import asyncio
-import logging
-from typing import Any
 
 import pytest
 
 from barnabas.coordinator.batches import batch_of, marker_batch
-from barnabas.coordinator.outcome import CoordinatorRecord, Effect, Outcome, ProducerStamp, Ticket
+from barnabas.coordinator.outcome import CoordinatorRecord, Outcome, ProducerStamp
 from barnabas.coordinator.ports import LogRefused
-from barnabas.coordinator.shard import Shard, ShardSettings
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
-from tests.support.virtual_time import VirtualTimeLoop, turns, virtual_time
-from tests.unit.coordinator.counting import Call, Rung, Values, get, put, wait_for
+from tests.support.virtual_time import turns, virtual_time
+from tests.unit.coordinator.counting import Rung, get, put, wait_for
 from tests.unit.coordinator.memory_log import MemoryLog
+from tests.unit.coordinator.shard_runs import LoopClock, Run, lost, none_done, opened
 
 PRODUCER = ProducerStamp(7, 0)
-
-
-class LoopClock:
-    def monotonic_us(self) -> int:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualTimeLoop)
-        return round(loop.now_s * 1_000_000)
-
-    def monotonic_ms(self) -> int:
-        return self.monotonic_us() // 1000
-
-    def wall_ms(self) -> int:
-        return 1_600_000_000_000 + self.monotonic_ms()
-
-
-def lost(error: ErrorCode) -> str:
-    return f"lost: {error.name}"
-
-
-class Run:
-    """One shard on a log in memory, and what it did."""
-
-    def __init__(self, log: MemoryLog | None = None, **settings: Any) -> None:
-        self.log = log or MemoryLog()
-        self.effects: list[str] = []
-        self.machines: list[Values] = []
-        self.first: list[Outcome] = []
-        self.shard: Shard[Values] = Shard(
-            self.log,
-            self.make_machine,
-            coordinator_epoch=3,
-            clock=LoopClock(),
-            spawn=lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
-            carry_out=self.carry_out,
-            settings=ShardSettings(**settings),
-        )
-
-    def make_machine(self) -> Values:
-        self.machines.append(Values())
-        if self.first:
-            self.machines[-1].first = self.first.pop(0)
-        return self.machines[-1]
-
-    def carry_out(self, shard: Shard[Values], effect: Effect) -> None:
-        assert isinstance(effect, Rung)
-        self.effects.append(effect.what)
-
-    async def opened(self) -> "Run":
-        self.shard.open()
-        await asyncio.sleep(1)
-        assert self.shard.is_loaded
-        return self
-
-    def ask(self, call: Any) -> "asyncio.Task[Any]":
-        return asyncio.create_task(self.shard.run(call, on_lost=lost))
-
-
-async def opened(log: MemoryLog | None = None, **settings: Any) -> Run:
-    return await Run(log, **settings).opened()
-
-
-async def none_done(*asked: "asyncio.Task[Any]") -> None:
-    await turns()
-    assert [each.done() for each in asked] == [False] * len(asked)
 
 
 @virtual_time
@@ -123,68 +57,6 @@ async def test_outcomes_that_come_while_an_append_is_under_way_share_the_next_on
     run.log.appending.set()
     assert await asyncio.gather(*asked) == [f"k{number}=v" for number in range(6)]
     assert [len(batch) for batch in run.log.records()] == [1, 5]
-
-
-def put_all(count: int, *, is_divisible: bool = True) -> Call:
-    def call(machine: Values, ticket: Ticket, _now: int, _wall: int) -> Outcome:
-        outcome = machine.put(ticket, "first", "v")
-        outcome.records += [CoordinatorRecord(b"k%d" % number, b"v" * 20) for number in range(count - 1)]
-        outcome.is_divisible = is_divisible
-        outcome.effects.append(Rung("all"))
-        return outcome
-
-    return call
-
-
-@virtual_time
-async def test_what_is_divisible_goes_in_several_batches_and_is_answered_after_the_last() -> None:
-    run = await opened(MemoryLog(max_batch_bytes=300))
-    run.log.commit(0)
-    asked = run.ask(put_all(30))
-    await none_done(asked)
-    sizes = [len(batch) for batch in run.log.records()]
-    assert len(sizes) > 2
-    assert sum(sizes) == 30
-    assert max(len(batch) for _, batch in run.log.batches) <= 300
-    run.log.commit(30 - sizes[-1])
-    await none_done(asked)
-    assert run.effects == []
-    run.log.commit(30)
-    assert await asked == "first=v"
-    assert run.effects == ["all"]
-
-
-@virtual_time
-async def test_a_divided_outcome_whose_first_batch_fails_is_answered_once_and_costs_the_machine() -> None:
-    run = await opened(MemoryLog(max_batch_bytes=300))
-    run.log.fails = ErrorCode.NOT_ENOUGH_REPLICAS
-    assert await run.ask(put_all(30)) == "failed: NOT_ENOUGH_REPLICAS"
-    await asyncio.sleep(2)
-    assert len(run.machines) == 2
-    assert run.machines[1].values == {}
-    assert run.effects == []
-
-
-@virtual_time
-async def test_what_is_not_divisible_is_refused_where_it_is_too_large() -> None:
-    run = await opened(MemoryLog(max_batch_bytes=300))
-    assert await run.ask(put_all(30, is_divisible=False)) == "failed: MESSAGE_TOO_LARGE"
-    assert run.log.records() == []
-
-
-@virtual_time
-async def test_the_log_tells_of_loads_unloads_and_what_machines_note(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "barnabas.coordinator.shard")
-    run = await opened()
-    run.shard.tell(lambda machine, _now, _wall: Outcome(notes=["group g: stabilized"]))
-    await run.ask(put("a", "1"))
-    run.shard.close()
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [
-        "__memory-0: loaded 0 records up to offset 0 in 0 ms, 0 left out: 0 values",
-        "__memory-0: group g: stabilized",
-        "__memory-0: unloaded 1 values; 0 requests waited",
-    ]
 
 
 @virtual_time

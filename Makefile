@@ -15,7 +15,7 @@ QUICK_TIERS := tests/unit tests/contract tests/simulation
 SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench claims sim seeded lock clean
+.PHONY: help up down status test compose-test soak check bench bench-full claims sim seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -30,7 +30,8 @@ help:
 	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'
 	@echo 'make sim           simulated clusters under faults, one a seed         (RUNS=5 SEED=1 ARGS=--trace)'
 	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
-	@echo 'make bench         the figures of the data path                        (ARGS="...")'
+	@echo 'make bench         beside Apache Kafka: the core rows, about an hour   (ARGS="...")'
+	@echo 'make bench-full    the other rows, one round                           (ARGS="...")'
 	@echo 'make lock          write constraints.txt                               (ARGS=--upgrade)'
 	@echo 'make clean         stop the cluster, remove .venv and what tools left'
 
@@ -95,7 +96,10 @@ seeded: .venv/.stamp-local .venv/.stamp-test
 	done
 
 bench: .venv/.stamp-local .venv/.stamp-test
-	@$(BIN)/python -m bench.data_path $(ARGS)
+	@$(BIN)/python -m bench.side_by_side $(ARGS)
+
+bench-full: .venv/.stamp-local .venv/.stamp-test
+	@$(BIN)/python -m bench.side_by_side --full $(ARGS)
 
 claims: .venv/.stamp-local .venv/.stamp-test
 	@$(BIN)/python -m tests.failover.claims --json .reports/claims.json $(ARGS)

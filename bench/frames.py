@@ -1,15 +1,18 @@
 """Pre-encoded requests, so that a load generator does no work that could be the limit of what it measures."""
 
+import random
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas.protocol.batch import Codec
 from barnabas.protocol.records import Record, build_batch
 
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 4
 _CLIENT: Final = b"bench"
+_LETTERS: Final = "etaoinshr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +37,37 @@ def _framed(api_key: int, version: int, body: bytes) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def produce(topic: str, partition: int, *, records: int, record_bytes: int, acks: int = 1) -> ProduceLoad:
-    """A Produce of one batch of equal records; without a producer id, so it may be sent again and again."""
-    batch = build_batch([Record(index, 1_700_000_000_000, None, b"x" * record_bytes, ()) for index in range(records)])
+def produce(
+    topic: str, partition: int, *, records: int, record_bytes: int, acks: int = 1, codec: Codec = Codec.NONE
+) -> ProduceLoad:
+    """A Produce of one batch of records; without a producer id, so it may be sent again and again.
+
+    Values are drawn from few letters, so that a codec finds about as much as in text, and the same in every run.
+    """
+    chance = random.Random(1)
+    values = ["".join(chance.choices(_LETTERS, k=record_bytes)).encode() for _ in range(min(records, 100))]
+    told = [Record(index, 1_700_000_000_000, None, values[index % len(values)], ()) for index in range(records)]
+    batch = build_batch(told, codec=codec)
     body = struct.pack(">hhi", -1, acks, 30_000) + struct.pack(">i", 1) + _text(topic.encode())
     body += struct.pack(">iii", 1, partition, len(batch)) + batch
     return ProduceLoad(_framed(0, PRODUCE_VERSION, body), records, record_bytes)
 
 
-def fetch(topic: str, partitions: Iterable[tuple[int, int]], *, max_bytes: int) -> bytes:
-    """A Fetch of (partition, offset) pairs that does not wait."""
+def produce_error(answer: bytes | bytearray, topic: str) -> int:
+    """The error that a Produce of one partition got; `answer` is without its size."""
+    # Before it: the correlation id, one topic with its name, one partition with its number.
+    (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
+    return int(error)
+
+
+def fetch(
+    topic: str, partitions: Iterable[tuple[int, int]], *, max_bytes: int, max_wait_ms: int = 0, min_bytes: int = 0
+) -> bytes:
+    """A Fetch of (partition, offset) pairs that waits for `min_bytes`, unless told otherwise not at all."""
     wanted = list(partitions)
-    body = struct.pack(">iiiib", -1, 0, 0, max_bytes, 0) + struct.pack(">i", 1) + _text(topic.encode())
+    body = (
+        struct.pack(">iiiib", -1, max_wait_ms, min_bytes, max_bytes, 0) + struct.pack(">i", 1) + _text(topic.encode())
+    )
     body += struct.pack(">i", len(wanted))
     for partition, offset in wanted:
         body += struct.pack(">iqi", partition, offset, max_bytes)

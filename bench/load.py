@@ -1,22 +1,29 @@
 """A load that is not the limit: pre-encoded frames on several connections, answers counted and thrown away.
 
-Run as a process of its own (`python -m bench.load ...`); prints one JSON line. Answer bodies are discarded by the
+Run as a process of its own (`python -m bench.load JSON`); prints one JSON line. Answer bodies are discarded by the
 kernel (MSG_TRUNC), so a drain of fetched data costs the client next to nothing.
+
+The JSON says `kind` (produce or fetch), `topic`, `endpoints` (a list of host, port, connections and partitions),
+`window` (requests unanswered on each connection), and either `seconds` or `answers`, after which it ends.
 """
 
 import json
+import math
 import selectors
 import socket
 import struct
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from barnabas.protocol.batch import Codec
 from bench import frames
 
-_SIZE = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
+_PATIENCE_S: Final = 30.0
 
 
 class Drive:
@@ -84,24 +91,42 @@ class Drive:
 _DISCARDED = bytearray(1 << 20)
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A broker, how many connections it gets, and the requests that go round on each."""
+
+    host: str
+    port: int
+    connections: int
+    requests: Sequence[bytes]
+
+
 def run(
-    host: str, port: int, *, connections: int, window: int, seconds: float, requests: Iterator[bytes]
+    endpoints: Sequence[Endpoint], *, window: int, seconds: float = math.inf, answers: float = math.inf
 ) -> dict[str, Any]:
-    """Keep every connection's window full for `seconds`."""
-    drives = [Drive(host, port, window) for _ in range(connections)]
+    """Keep every connection's window full for `seconds`, or until so many answers are due."""
+    drives = {
+        Drive(endpoint.host, endpoint.port, window): _repeat(endpoint.requests)
+        for endpoint in endpoints
+        for _ in range(endpoint.connections)
+    }
     selector = selectors.DefaultSelector()
     for drive in drives:
         selector.register(drive.socket, selectors.EVENT_READ, drive)
     started = time.perf_counter()
     cpu = time.process_time()
     until = started + seconds
+    sent = 0
     stopping = False
+    patience_ends = math.inf
     while True:
-        if time.perf_counter() >= until:
-            stopping = True
-        for drive in drives:
-            while not stopping and drive.in_flight < drive.window:
+        now = time.perf_counter()
+        if not stopping and (now >= until or sent >= answers):
+            stopping, patience_ends = True, now + _PATIENCE_S
+        for drive, requests in drives.items():
+            while not stopping and drive.in_flight < drive.window and sent < answers:
                 drive.send(next(requests))
+                sent += 1
             wants = selectors.EVENT_READ if drive.write() else selectors.EVENT_READ | selectors.EVENT_WRITE
             if selector.get_key(drive.socket).events != wants:
                 selector.modify(drive.socket, wants, drive)
@@ -110,51 +135,50 @@ def run(
         for key, events in selector.select(1.0):
             if events & selectors.EVENT_READ:
                 key.data.read()
-        if time.perf_counter() > until + 30:
-            raise TimeoutError("answers are missing 30 s after the end")
-    elapsed = time.perf_counter() - started
+        if time.perf_counter() > patience_ends:
+            raise TimeoutError(f"answers are missing {_PATIENCE_S:g} s after the end")
     return {
-        "seconds": elapsed,
+        "seconds": time.perf_counter() - started,
         "answers": sum(drive.answered for drive in drives),
         "answer_bytes": sum(drive.answer_bytes for drive in drives),
         "client_cpu_seconds": time.process_time() - cpu,
     }
 
 
-def _repeat(requests: list[bytes]) -> Iterator[bytes]:
+def _repeat(requests: Sequence[bytes]) -> Iterator[bytes]:
     while True:
         yield from requests
 
 
-def main() -> None:
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    kinds: dict[str, Callable[[], list[bytes]]] = {
-        "produce": lambda: [
+def _requests(given: Mapping[str, Any], partitions: Sequence[int]) -> list[bytes]:
+    if given["kind"] == "produce":
+        return [
             frames.produce(
                 given["topic"],
                 partition,
                 records=given["records"],
                 record_bytes=given["record_bytes"],
                 acks=given.get("acks", 1),
+                codec=Codec[given.get("codec", "none").upper()],
             ).frame
-            for partition in range(given["partitions"])
-        ],
-        "fetch": lambda: [
-            frames.fetch(given["topic"], [(partition, offset)], max_bytes=given["max_bytes"])
-            for partition in range(given["partitions"])
-            for offset in range(0, given["offsets"], given["step"])
-        ],
-    }
-    requests = _repeat(kinds[given["kind"]]())
-    result = run(
-        given["host"],
-        given["port"],
-        connections=given["connections"],
-        window=given["window"],
-        seconds=given["seconds"],
-        requests=requests,
-    )
-    sys.stdout.write(json.dumps(result) + "\n")
+            for partition in partitions
+        ]
+    offsets = range(0, given["offsets"], given["step"])
+    return [
+        frames.fetch(given["topic"], [(partition, offset)], max_bytes=given["max_bytes"])
+        for partition in partitions
+        for offset in offsets
+    ]
+
+
+def main() -> None:
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    endpoints = [
+        Endpoint(each["host"], each["port"], each["connections"], _requests(given, each["partitions"]))
+        for each in given["endpoints"]
+    ]
+    limits = {name: given[name] for name in ("seconds", "answers") if name in given}
+    sys.stdout.write(json.dumps(run(endpoints, window=given["window"], **limits)) + "\n")
 
 
 if __name__ == "__main__":

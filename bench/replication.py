@@ -98,12 +98,11 @@ class Brokers:
     def load(self, seconds: float, **given: Any) -> dict[str, Any]:
         """Pre-encoded Produce requests to the leader."""
         request = {
-            "host": self.cluster.host,
-            "port": self.cluster.port(LEADER),
+            "endpoints": [
+                {"host": self.cluster.host, "port": self.cluster.port(LEADER), "connections": 4, "partitions": [0]}
+            ],
             "kind": "produce",
             "topic": TOPIC,
-            "partitions": 1,
-            "connections": 4,
             "seconds": seconds,
             **given,
         }

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,33 +50,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
-            return
-        if process.poll() is not None:
-            raise RuntimeError(f"the prototype ended with {process.returncode}")
-        time.sleep(0.05)
-    raise TimeoutError(f"nothing listens on {port}")
-
-
-@contextlib.contextmanager
-def prototype(script: Path, *, partitions: int, cpu: int | None) -> Iterator[System]:
-    """The throw-away data path that the design was measured with."""
-    port = free_port()
-    with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen([sys.executable, str(script.resolve()), str(port), str(partitions)], cwd=directory)
-        try:
-            _wait_for(port, process)
-            if cpu is not None:
-                os.sched_setaffinity(process.pid, {cpu})
-            yield System("prototype", port, (process.pid,))
-        finally:
-            process.kill()
-            process.wait()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,115 @@
+"""Barnabas beside Apache Kafka, in one run on one machine.
+
+`python -m bench.side_by_side [--full] [--row TEXT ...] [--rounds 5] [--against 2.7.2 ...] [--smoke] [--list]`. Without
+`--full` the core rows are run, with it all the others, once. `--row` chooses by a part of the name. The systems take
+turns on every row; figures are medians. Results go to `bench/results`, which is not in the repository; `--keep FILE`
+writes the table there too. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
+
+A row that a client limited says nothing of brokers' rates: it is judged by what the brokers' CPU cost alone.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from bench.kafka_releases import RELEASES
+from bench.side_by_side import contestants, report
+from bench.side_by_side.comparison import Plan, Runner
+from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.row import Row
+from bench.side_by_side.rows import life, requests, volume
+from tests.support.kafka_jars import JarsNotAvailable, java_command
+
+RESULTS: Final = Path(__file__).parents[1] / "results"
+_SMOKE_SCALE: Final = 0.005
+
+
+def all_rows() -> list[Row]:
+    """Core rows and others, of all kinds."""
+    return [*volume.rows(), *requests.rows(), *life.rows()]
+
+
+def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
+    """By a part of the name; else the core rows, or with `full` the others."""
+    rows = all_rows()
+    if names:
+        return [row for row in rows if any(name in row.name for name in names)]
+    return [row for row in rows if row.is_core is not full]
+
+
+def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
+    java = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=True).stderr
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpus": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "python": platform.python_version(),
+        "java": java.splitlines()[0],
+        "against": given.against,
+        "server_properties": SHIPPED,
+        "rounds": rounds,
+        "command": " ".join(["python -m bench.side_by_side", *sys.argv[1:]]),
+    }
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="the rows that are not core, in one round")
+    parser.add_argument("--row", action="append", default=[], help="only rows with this in their name; may be repeated")
+    parser.add_argument("--rounds", type=int, default=None, help="5, with --full 1")
+    parser.add_argument(
+        "--against", nargs="*", choices=list(RELEASES), default=list(RELEASES), help="releases of Kafka"
+    )
+    parser.add_argument("--smoke", action="store_true", help="tiny loads, one round, nothing warmed: that it runs")
+    parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
+    parser.add_argument("--list", action="store_true", help="print the rows")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = _arguments()
+    rows = chosen_rows(given.row, full=given.full)
+    if given.list:
+        sys.stdout.write("".join(f"{row.name}\n" for row in rows))
+        return 0
+    if not rows:
+        sys.stderr.write(f"no row has {' or '.join(given.row)} in its name\n")
+        return 2
+    rounds = given.rounds or (1 if given.full or given.smoke else 5)
+    plan = Plan(rounds, _SMOKE_SCALE, warms=False) if given.smoke else Plan(rounds)
+    try:
+        systems = [contestants.barnabas(), *(contestants.kafka(RELEASES[version]) for version in given.against)]
+    except JarsNotAvailable as error:
+        sys.stderr.write(f"Kafka cannot be run here: {error}\n")
+        return 1
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory:
+        comparison = Runner(systems, plan, Path(directory), tell=_tell).compare(rows)
+    about = _about(given, rounds)
+    table = report.as_markdown(comparison, about)
+    sys.stdout.write(table)
+    if given.keep is not None:
+        given.keep.write_text(table)
+    if not given.smoke:
+        RESULTS.mkdir(exist_ok=True)
+        stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+        stem.with_suffix(".md").write_text(table)
+        stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

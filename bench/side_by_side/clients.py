@@ -1,0 +1,208 @@
+"""The programs that load a cluster, the same for every contestant, and what each of their runs came to.
+
+`replay` and `drain` send encoded frames and throw answers away: loads that are not the limit. kcat is librdkafka;
+`ProducerPerformance` and `ConsumerPerformance` are Kafka's own tools, of the newest release for every contestant.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bench.kafka_releases import KAFKA_3_9
+from bench.side_by_side.contestants import HOST, RunningCluster
+from bench.side_by_side.usage import ClientFailed, Usage, run_clients
+from tests.support.kafka_jars import java_command
+
+_CONNECTIONS: Final = 4
+_FETCH_BYTES: Final = 1 << 20
+_JVM: Final = ("-server", "-Xms256M", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
+_SENT: Final = re.compile(r"^(\d+) records sent, .*?([\d.]+) records/sec", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is written: how many bytes of values in all, in records of which size, batched and sent how."""
+
+    payload_bytes: int
+    record_bytes: int
+    partitions: int = 1
+    acks: int = 1
+    codec: str = "none"
+    batch_bytes: int = 100_000
+
+    @property
+    def records(self) -> int:
+        return self.payload_bytes // self.record_bytes
+
+    @property
+    def records_a_batch(self) -> int:
+        return max(1, self.batch_bytes // self.record_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """So many records and bytes of values in so many seconds."""
+
+    records: int
+    payload_bytes: int
+    seconds: float
+    usage: Usage
+
+
+def replay(
+    cluster: RunningCluster, topic: str, shape: Shape, *, window: int = 8, cpus: Sequence[int] | None = None
+) -> Volume:
+    """Write by encoded Produce frames, on four connections to each leader."""
+    answers = max(1, shape.records // shape.records_a_batch)
+    given = {
+        "kind": "produce",
+        "answers": answers,
+        "records": shape.records_a_batch,
+        "record_bytes": shape.record_bytes,
+        "acks": shape.acks,
+        "codec": shape.codec,
+    }
+    result, usage = _load(cluster, topic, shape.partitions, given, window=window, cpus=cpus)
+    records = result["answers"] * shape.records_a_batch
+    return Volume(records, records * shape.record_bytes, result["seconds"], usage)
+
+
+def single_records(
+    cluster: RunningCluster, topic: str, *, requests: int, connections: int, window: int
+) -> tuple[int, float, Usage]:
+    """Requests of one record of 100 bytes: how many, in how many seconds."""
+    given = {"kind": "produce", "answers": requests, "records": 1, "record_bytes": 100}
+    result, usage = _load(cluster, topic, 1, given, window=window, connections=connections)
+    return result["answers"], result["seconds"], usage
+
+
+def drain(
+    cluster: RunningCluster, topic: str, *, partitions: int, records: int, answer_bytes: int, cpus: Sequence[int] | None
+) -> Volume:
+    """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
+    answers = max(1, answer_bytes // _FETCH_BYTES)
+    given = {
+        "kind": "fetch",
+        "answers": answers,
+        "offsets": max(1, records - records // 50),
+        "step": max(1, records // 100),
+        "max_bytes": _FETCH_BYTES,
+    }
+    result, usage = _load(cluster, topic, partitions, given, window=2, cpus=cpus)
+    return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
+
+
+def drain_bare(port: int, *, answer_bytes: int) -> float:
+    """MB/s at which the same drain reads from `bench.bare_sendfile`."""
+    given = {
+        "kind": "fetch",
+        "topic": "none",
+        "endpoints": [{"host": HOST, "port": port, "connections": _CONNECTIONS, "partitions": [0]}],
+        "window": 2,
+        "answers": max(1, answer_bytes // _FETCH_BYTES),
+        "offsets": 1,
+        "step": 1,
+        "max_bytes": _FETCH_BYTES,
+    }
+    command = [sys.executable, "-m", "bench.load", json.dumps(given)]
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(result["answer_bytes"] / result["seconds"] / 1e6)
+
+
+def _load(
+    cluster: RunningCluster,
+    topic: str,
+    partitions: int,
+    given: Mapping[str, Any],
+    *,
+    window: int,
+    connections: int = _CONNECTIONS,
+    cpus: Sequence[int] | None = None,
+) -> tuple[dict[str, Any], Usage]:
+    ids = list(cluster.ports)
+    endpoints = [
+        {"host": HOST, "port": cluster.ports[broker_id], "connections": connections, "partitions": led}
+        for index, broker_id in enumerate(ids)
+        if (led := list(range(index, partitions, len(ids))))
+    ]
+    request = json.dumps({"topic": topic, "endpoints": endpoints, "window": window, **given})
+    run = run_clients(cluster, [[sys.executable, "-m", "bench.load", request]], cpus=cpus)
+    result: dict[str, Any] = json.loads(run.output)
+    # The client is one thread; what its start cost is not part of the load.
+    cpu = result["client_cpu_seconds"]
+    return result, replace(run.usage, seconds=result["seconds"], client=cpu, busiest_client_thread=cpu)
+
+
+class KcatMissing(Exception):
+    """There is no kcat on the PATH, so no row with librdkafka."""
+
+
+def _kcat(cluster: RunningCluster, topic: str, *options: str, at_once: int = 1) -> Usage:
+    kcat = shutil.which("kcat")
+    if kcat is None:
+        raise KcatMissing("no kcat on PATH (Debian: apt install kcat)")
+    command = [kcat, "-b", cluster.bootstrap, "-t", topic, "-q", *options]
+    return run_clients(cluster, [command] * at_once).usage
+
+
+def kcat_produce(cluster: RunningCluster, topic: str, shape: Shape, scratch: Path) -> Volume:
+    """Write lines of a file, spread over the partitions."""
+    lines = scratch / f"lines-{shape.record_bytes}-{shape.records}"
+    if not lines.exists():
+        block = ("x" * shape.record_bytes + "\n").encode() * 1000
+        with lines.open("wb") as file:
+            for _ in range(shape.records // 1000):
+                file.write(block)
+    settings = {"acks": shape.acks, "compression.codec": shape.codec, "linger.ms": 5, "batch.size": 1_000_000}
+    options = [text for key, value in settings.items() for text in ("-X", f"{key}={value}")]
+    usage = _kcat(cluster, topic, "-P", *options, "-l", str(lines))
+    records = shape.records // 1000 * 1000
+    return Volume(records, records * shape.record_bytes, usage.seconds, usage)
+
+
+def kcat_consume(cluster: RunningCluster, topic: str, shape: Shape, consumers: int = 1) -> Volume:
+    """Read so many records from the start of all partitions, by each of the consumers."""
+    usage = _kcat(cluster, topic, "-C", "-o", "beginning", "-c", str(shape.records), "-f", "", at_once=consumers)
+    records = shape.records * consumers
+    return Volume(records, records * shape.record_bytes, usage.seconds, usage)
+
+
+def performance_produce(cluster: RunningCluster, topic: str, shape: Shape) -> Volume:
+    """Kafka's ProducerPerformance; the rate is what it prints, so without the start of its JVM."""
+    properties = {
+        "bootstrap.servers": cluster.bootstrap,
+        "acks": shape.acks,
+        "compression.type": shape.codec,
+        "batch.size": 65536,
+        "linger.ms": 5,
+        # Without this 3.9 would be idempotent and 2.7 not.
+        "enable.idempotence": "false",
+    }
+    arguments = ["--topic", topic, "--num-records", str(shape.records), "--record-size", str(shape.record_bytes)]
+    arguments += ["--throughput", "-1", "--producer-props", *(f"{key}={value}" for key, value in properties.items())]
+    run = run_clients(cluster, [_java("org.apache.kafka.tools.ProducerPerformance", arguments)])
+    found = _SENT.findall(run.output)
+    if not found:
+        raise ClientFailed(f"ProducerPerformance told no rate:\n{run.output[-2000:]}")
+    records, rate = int(found[-1][0]), float(found[-1][1])
+    return Volume(records, records * shape.record_bytes, records / rate, run.usage)
+
+
+def performance_consume(cluster: RunningCluster, topic: str, shape: Shape) -> Volume:
+    """Kafka's ConsumerPerformance; the time is that of its fetching, without the start of its JVM or its group."""
+    arguments = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--messages", str(shape.records)]
+    run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)])
+    columns = [text.strip() for text in run.output.strip().splitlines()[0].split(",")]
+    values = dict(zip(columns, (text.strip() for text in run.output.strip().splitlines()[-1].split(",")), strict=True))
+    records, fetch_ms = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"])
+    return Volume(records, records * shape.record_bytes, fetch_ms / 1000, run.usage)
+
+
+def _java(main_class: str, arguments: Sequence[str]) -> list[str]:
+    return [java_command(), *_JVM, "-cp", KAFKA_3_9.class_path(), main_class, *arguments]

@@ -1,0 +1,135 @@
+"""What a row of the comparison is, what it must reach, and how the runs of all contestants become its result. [P]"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+RATE_LIMITERS_OF_CLIENTS: Final = "client"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Bounds on our median: `ratio` to the better Kafka, `absolute` in the figure's unit. `at_least`, or at most."""
+
+    at_least: bool
+    ratio: float | None = None
+    absolute: float | None = None
+
+    def is_met(self, value: float, ratio: float | None) -> bool:
+        def holds(found: float, bound: float) -> bool:
+            return found >= bound if self.at_least else found <= bound
+
+        by_ratio = self.ratio is None or (ratio is not None and holds(ratio, self.ratio))
+        return by_ratio and (self.absolute is None or holds(value, self.absolute))
+
+    def __str__(self) -> str:
+        bounds = [] if self.ratio is None else [f"{self.ratio:g} x"]
+        bounds += [] if self.absolute is None else [f"{self.absolute:g}"]
+        return ("at least " if self.at_least else "at most ") + " and ".join(bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of one run. `limiter` as in `usage.Usage`; `is_rate` if a busy client makes it say little."""
+
+    name: str
+    value: float
+    unit: str
+    limiter: str = "waiting"
+    is_rate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of a figure over the rounds."""
+
+    median: float
+    least: float
+    greatest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(statistics.median(values), min(values), max(values))
+
+    def as_json(self) -> dict[str, float]:
+        return {"median": self.median, "min": self.least, "max": self.greatest}
+
+    def __str__(self) -> str:
+        return f"{_short(self.median)} ({_short(self.least)} to {_short(self.greatest)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A figure of a row, ours beside that of the better Kafka; `others` has all by version."""
+
+    row: str
+    figure: str
+    unit: str
+    barnabas: Spread
+    kafka: Spread | None
+    kafka_version: str | None
+    ratio: float | None
+    target: Target | None
+    met: bool | None
+    limiter: str
+    others: Mapping[str, Spread]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "row": self.row,
+            "figure": self.figure,
+            "unit": self.unit,
+            "barnabas": self.barnabas.as_json(),
+            "kafka": None if self.kafka is None else self.kafka.as_json(),
+            "kafka_version": self.kafka_version,
+            "ratio": self.ratio,
+            "target": None if self.target is None else str(self.target),
+            "met": self.met,
+            "limiter": self.limiter,
+            "others": {version: spread.as_json() for version, spread in self.others.items()},
+        }
+
+
+Runs = Mapping[str, Sequence[Sequence[Figure]]]
+"""By version of a contestant (`here` is ours): the figures of each round."""
+
+
+def results(row: str, runs: Runs, targets: Mapping[str, Target]) -> list[Result]:
+    """One for each figure. A rate that a busy client limited is shown and not judged: its CPU is."""
+    ours = runs["here"]
+    return [_result(row, figure, runs, targets.get(figure.name)) for figure in ours[0]]
+
+
+def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Result:
+    found = {
+        version: [each for figures in rounds for each in figures if each.name == figure.name]
+        for version, rounds in runs.items()
+    }
+    spreads = {version: Spread.of([each.value for each in figures]) for version, figures in found.items() if figures}
+    limiters = {
+        version: statistics.mode(each.limiter for each in figures) for version, figures in found.items() if figures
+    }
+    ours = spreads.pop("here")
+    more_is_better = figure.is_rate or (target is not None and target.at_least)
+    best = (max if more_is_better else min)(spreads, key=lambda version: spreads[version].median, default=None)
+    kafka = None if best is None else spreads[best]
+    ratio = None if kafka is None or not kafka.median else ours.median / kafka.median
+    is_client_bound = figure.is_rate and RATE_LIMITERS_OF_CLIENTS in {limiters["here"], limiters.get(best or "")}
+    is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
+    limiter = f"Barnabas: {limiters['here']}" + ("" if best is None else f"; Kafka: {limiters[best]}")
+    met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
+    return Result(row, figure.name, figure.unit, ours, kafka, best, ratio, target, met, limiter, spreads)
+
+
+def _short(value: float) -> str:
+    size = abs(value)
+    return (
+        f"{value:,.0f}"
+        if size >= 100
+        else f"{value:.1f}"
+        if size >= 10
+        else f"{value:.2f}"
+        if size >= 0.1
+        else f"{value:.4f}"
+    )

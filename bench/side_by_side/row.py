@@ -1,0 +1,52 @@
+"""A row of the comparison: on what cluster it is measured, by which function, and what its figures must reach."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bench.side_by_side.clients import Volume
+from bench.side_by_side.contestants import RunningCluster
+from bench.side_by_side.figures import Figure, Target
+
+MB_S: Final = "MB/s"
+CPU_S_GB: Final = "broker CPU s/GB"
+MORE: Final = Target(at_least=True, ratio=1.2)
+LESS_CPU: Final = Target(at_least=False, ratio=0.6)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of a row is given. `scale` shrinks loads for a smoke run; files in `scratch` stay between runs."""
+
+    cluster: RunningCluster
+    scratch: Path
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`brokers` and `properties` say what cluster it needs; rows that need the same share one, warm.
+
+    `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
+    own in every round, which nothing has warmed.
+    """
+
+    name: str
+    measure: Callable[[Run], list[Figure]]
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    brokers: int = 1
+    properties: tuple[tuple[str, str], ...] = ()
+    own_properties: tuple[tuple[str, str], ...] = ()
+    is_core: bool = False
+    is_fresh: bool = False
+
+
+def volume_figures(volume: Volume) -> list[Figure]:
+    """Rate and cost of bytes that went in or out."""
+    gigabytes, limiter = volume.payload_bytes / 1e9, volume.usage.limiter
+    return [
+        Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", limiter, is_rate=True),
+        Figure("records/s", volume.records / volume.seconds, "records/s", limiter, is_rate=True),
+        Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", limiter),
+    ]

@@ -1,0 +1,226 @@
+"""Rows of a broker's life: its start, its recovery, its memory, its rest, and what a failure costs those who write."""
+
+import select
+import socket
+import struct
+import time
+from dataclasses import replace
+from typing import Final
+
+from bench import frames
+from bench.side_by_side import clients
+from bench.side_by_side.clients import Shape
+from bench.side_by_side.contestants import HOST, RunningCluster
+from bench.side_by_side.figures import Figure, Target
+from bench.side_by_side.row import Row, Run
+
+_RETRY_S: Final = 0.02
+_ANSWER_S: Final = 0.5
+_PATIENCE_S: Final = 120.0
+_IDLE_S: Final = 20.0
+_SESSION_MS: Final = 6_000
+_SESSION: Final = (("zookeeper.session.timeout.ms", str(_SESSION_MS)),)
+_STEADY_S: Final = 2.0
+_GAP: Final = "without writes beyond the session"
+_PSS: Final = "PSS of a broker"
+
+
+class _Writer:
+    """Writes one record at a time to whichever broker takes it, and never waits long: it tries the next one."""
+
+    def __init__(self, cluster: RunningCluster, topic: str, *, acks: int) -> None:
+        self._ports = list(cluster.ports.values())
+        self._frame = frames.produce(topic, 0, records=1, record_bytes=100, acks=acks).frame
+        self._topic = topic
+        self._turn = 0
+        self._socket: socket.socket | None = None
+
+    def write(self) -> bool:
+        """Whether the record was acknowledged; if not, the next one goes elsewhere."""
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection((HOST, self._ports[self._turn % len(self._ports)]), _ANSWER_S)
+            self._socket.sendall(self._frame)
+            answer = self._take(4)
+            body = self._take(struct.unpack(">i", answer)[0])
+            error = frames.produce_error(body, self._topic)
+        except (OSError, TimeoutError):
+            error = -1
+        if error:
+            self.close()
+            self._turn += 1
+        return not error
+
+    def until_written(self) -> float:
+        """Try every 20 ms; the clock when it was acknowledged."""
+        ends_s = time.perf_counter() + _PATIENCE_S
+        while not self.write():
+            if time.perf_counter() > ends_s:
+                raise TimeoutError(f"nothing is written for {_PATIENCE_S:g} s")
+            time.sleep(_RETRY_S)
+        return time.perf_counter()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _take(self, size: int) -> bytes:
+        assert self._socket is not None
+        data = b""
+        while len(data) < size:
+            ready, _, _ = select.select([self._socket], [], [], _ANSWER_S)
+            part = self._socket.recv(size - len(data)) if ready else b""
+            if not part:
+                raise ConnectionError("no answer")
+            data += part
+        return data
+
+
+def start_to_first_record() -> Row:
+    """A broker with one topic, stopped cleanly: from the start of its process to the first acknowledged record."""
+
+    def measure(run: Run) -> list[Figure]:
+        with run.cluster.topic(partitions=1) as topic:
+            writer = _Writer(run.cluster, topic, acks=1)
+            writer.until_written()
+            run.cluster.terminate(1)
+            run.cluster.wait_for_end(1)
+            writer.close()
+            began = time.perf_counter()
+            run.cluster.launch(1)
+            seconds = writer.until_written() - began
+            writer.close()
+            run.cluster.wait_for(1)
+        return [Figure("seconds", seconds, "s")]
+
+    return Row("from exec to the first acknowledged record", measure, {"seconds": Target(at_least=False, ratio=0.3)})
+
+
+def recovery() -> Row:
+    """After kill -9 with 2 GB that nobody had flushed."""
+
+    def measure(run: Run) -> list[Figure]:
+        shape = Shape(max(2_000_000, int(2_000_000_000 * run.scale)), 1000)
+        with run.cluster.topic(partitions=1) as topic:
+            clients.replay(run.cluster, topic, shape)
+            writer = _Writer(run.cluster, topic, acks=1)
+            run.cluster.kill(1)
+            began = time.perf_counter()
+            run.cluster.launch(1)
+            seconds = writer.until_written() - began
+            writer.close()
+            run.cluster.wait_for(1)
+        return [Figure("seconds", seconds, "s")]
+
+    return Row("recovery after kill -9 with 2 GB unflushed", measure)
+
+
+def memory(partitions: int, target: Target) -> Row:
+    """Of a broker and its children at rest, with so many partitions; and the CPU that it uses so."""
+
+    def measure(run: Run) -> list[Figure]:
+        seconds = max(1.0, _IDLE_S * run.scale)
+        with run.cluster.topic(partitions=partitions):
+            time.sleep(seconds / 4)
+            system = run.cluster.system(1)
+            before = system.cpu_seconds()
+            time.sleep(seconds)
+            used = system.cpu_seconds() - before
+            return [
+                Figure(_PSS, system.pss_bytes() / 1e6, "MB"),
+                Figure("CPU at rest", used / seconds * 100, "% of a core"),
+            ]
+
+    name = f"at rest with {partitions:,} partitions"
+    return Row(name, measure, {_PSS: target}, is_fresh=True)
+
+
+def memory_under_load() -> Row:
+    """The greatest PSS after a gigabyte came in and went out."""
+
+    def measure(run: Run) -> list[Figure]:
+        shape = Shape(max(2_000_000, int(1_000_000_000 * run.scale)), 1000, partitions=6)
+        with run.cluster.topic(partitions=6) as topic:
+            greatest = 0
+            for _ in range(3):
+                clients.replay(run.cluster, topic, shape)
+                records = shape.records // 6
+                answer_bytes = shape.payload_bytes
+                clients.drain(run.cluster, topic, partitions=6, records=records, answer_bytes=answer_bytes, cpus=None)
+                greatest = max(greatest, run.cluster.system(1).pss_bytes())
+            return [Figure(_PSS, greatest / 1e6, "MB")]
+
+    return Row("memory under load", measure, {_PSS: Target(at_least=False, ratio=0.25)}, is_fresh=True)
+
+
+def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
+    """Three brokers, acks=all, min ISR 2: how long nothing is acknowledged around a failure.
+
+    `victim` is the leader of what is written to, or the controller, which may be the same broker. Of a killed broker
+    counts the time after its session had ended, which is when its ephemeral znode goes.
+    """
+
+    def measure(run: Run) -> list[Figure]:
+        count = max(2, int(partitions * min(1.0, run.scale * 10)))
+        cluster = run.cluster
+        with cluster.topic(partitions=count, replication_factor=3, settings={"min.insync.replicas": "2"}) as topic:
+            writer = _Writer(cluster, topic, acks=-1)
+            _write_for(writer, _STEADY_S)
+            broker_id = cluster.leader(topic) if victim == "leader" else cluster.controller()
+            with cluster.watching_registration(broker_id) as registration:
+                (cluster.kill if is_killed else cluster.terminate)(broker_id)
+                gaps = _gaps(writer, _SESSION_MS / 1000 + _STEADY_S * 2)
+            writer.close()
+            cluster.wait_for_end(broker_id)
+            cluster.launch(broker_id)
+            cluster.wait_for(broker_id)
+            cluster.wait_until_in_sync(topic)
+        begin, end = max(gaps, key=lambda gap: gap[1] - gap[0])
+        counts_from = begin
+        if is_killed and registration.ended_s is not None:
+            counts_from = min(max(begin, registration.ended_s), end)
+        return [Figure(_GAP, end - counts_from, "s"), Figure("time without writes", end - begin, "s")]
+
+    name = f"failover, {'kill -9' if is_killed else 'SIGTERM'} of the {victim}, {partitions:,} partitions"
+    return Row(name, measure, {_GAP: Target(at_least=False, ratio=0.6)}, 3, _SESSION)
+
+
+def _write_for(writer: _Writer, seconds: float) -> None:
+    ends_s = time.perf_counter() + seconds
+    while time.perf_counter() < ends_s:
+        writer.until_written()
+        time.sleep(0.001)
+
+
+def _gaps(writer: _Writer, least_s: float) -> list[tuple[float, float]]:
+    """Write on for at least so long, and until writes go through again: from one acknowledged record to the next."""
+    began = last = time.perf_counter()
+    found = []
+    while last - began < least_s:
+        now = writer.until_written()
+        found.append((last, now))
+        last = now
+        time.sleep(0.001)
+    return found
+
+
+def rows() -> list[Row]:
+    at_rest = Target(at_least=False, ratio=0.3, absolute=90.0)
+    with_many = Target(at_least=False, ratio=0.25)
+    core = [
+        start_to_first_record(),
+        memory(30, at_rest),
+        failover(30, victim="leader", is_killed=True),
+    ]
+    others = [
+        recovery(),
+        memory(3_000, with_many),
+        memory_under_load(),
+        failover(30, victim="leader", is_killed=False),
+        failover(30, victim="controller", is_killed=True),
+        failover(3_000, victim="leader", is_killed=True),
+        failover(3_000, victim="leader", is_killed=False),
+        failover(3_000, victim="controller", is_killed=True),
+    ]
+    return [*(replace(row, is_core=True) for row in core), *others]

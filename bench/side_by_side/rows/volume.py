@@ -1,0 +1,214 @@
+"""Rows of bytes in and out: produce and consume, by loads that are not the limit and by real clients."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from bench.side_by_side import clients
+from bench.side_by_side.clients import Shape
+from bench.side_by_side.figures import Figure, Target
+from bench.side_by_side.row import CPU_S_GB, LESS_CPU, MB_S, MORE, Row, Run, volume_figures
+
+_FULL: Final = (("barnabas.record.validation", "full"),)
+_PAYLOAD: Final = 1_000_000_000
+_CLIENT_PAYLOAD: Final = 500_000_000
+_PHYSICAL: Final = "share of a bare sendfile loop's rate"
+_BROKER_BOUND: Final = {MB_S: MORE, CPU_S_GB: LESS_CPU}
+_CLIENT_BOUND: Final = {CPU_S_GB: LESS_CPU}
+
+
+def _shape(run: Run, shape: Shape) -> Shape:
+    return replace(shape, payload_bytes=max(2_000_000, int(shape.payload_bytes * run.scale)))
+
+
+@contextlib.contextmanager
+def _topic(run: Run, shape: Shape) -> Iterator[str]:
+    replicas = 3 if len(run.cluster.ports) >= 3 else 1
+    with run.cluster.topic(partitions=shape.partitions, replication_factor=replicas) as topic:
+        yield topic
+
+
+def _pins() -> tuple[list[int], list[int]]:
+    """CPUs of the brokers, and of the client."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[:-1] or cpus, cpus[-1:]
+
+
+@contextlib.contextmanager
+def _pinned(run: Run, pinned: bool) -> Iterator[Sequence[int] | None]:
+    """The brokers on their CPUs; yields those of the client."""
+    if not pinned:
+        yield None
+        return
+    brokers, client = _pins()
+    run.cluster.pin(brokers)
+    try:
+        yield client
+    finally:
+        run.cluster.pin(None)
+
+
+def replayed(shape: Shape, *, pinned: bool = False, validates_all: bool = False) -> Row:
+    """With `validates_all` we look at every record, as Kafka always does."""
+
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, shape)
+        with _topic(run, given) as topic, _pinned(run, pinned) as cpus:
+            return volume_figures(clients.replay(run.cluster, topic, given, cpus=cpus))
+
+    kind = ", pinned" if pinned else ""
+    checks = ", full validation" if validates_all else ""
+    name = f"produce, broker-bound{kind}, {_told(shape)}{checks}"
+    own = _FULL if validates_all else ()
+    return Row(name, measure, _BROKER_BOUND, _brokers(shape), own_properties=own)
+
+
+def by_librdkafka(shape: Shape) -> Row:
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, shape)
+        with _topic(run, given) as topic:
+            return volume_figures(clients.kcat_produce(run.cluster, topic, given, run.scratch))
+
+    return Row(f"produce, librdkafka, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+
+
+def by_producer_performance(shape: Shape) -> Row:
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, shape)
+        with _topic(run, given) as topic:
+            return volume_figures(clients.performance_produce(run.cluster, topic, given))
+
+    return Row(f"produce, ProducerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+
+
+def drained(shape: Shape, *, cold: bool = False, pinned: bool = False) -> Row:
+    """Fetches of 1 MiB; warm ones read what was just written, several times over."""
+
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
+        with _topic(run, given) as topic:
+            clients.replay(run.cluster, topic, given)
+            if cold:
+                _drop_page_cache()
+            answer_bytes = int((_CLIENT_PAYLOAD if cold else 10 * _CLIENT_PAYLOAD) * run.scale)
+            records = given.records // given.partitions
+            with _pinned(run, pinned) as cpus:
+                volume = clients.drain(
+                    run.cluster,
+                    topic,
+                    partitions=given.partitions,
+                    records=records,
+                    answer_bytes=answer_bytes,
+                    cpus=cpus,
+                )
+            figures = [each for each in volume_figures(volume) if each.name != "records/s"]
+            if not cold and not pinned:
+                bare = _bare_rate(run.scratch, answer_bytes)
+                figures.append(Figure(_PHYSICAL, figures[0].value / bare, "x", volume.usage.limiter, is_rate=True))
+            return figures
+
+    targets = dict(_BROKER_BOUND)
+    if not cold and not pinned:
+        targets[_PHYSICAL] = Target(at_least=True, absolute=0.7)
+    kind = ("cold" if cold else "warm") + (", pinned" if pinned else "")
+    return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
+
+
+def read_by_librdkafka(shape: Shape, consumers: int = 1) -> Row:
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, shape)
+        with _topic(run, given) as topic:
+            clients.replay(run.cluster, topic, given)
+            whole = replace(
+                given, payload_bytes=given.payload_bytes // (consumers * given.batch_bytes) * given.batch_bytes
+            )
+            return volume_figures(clients.kcat_consume(run.cluster, topic, whole, consumers))
+
+    return Row(f"consume, librdkafka, {consumers} at once, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+
+
+def read_by_consumer_performance(shape: Shape) -> Row:
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, shape)
+        with _topic(run, given) as topic:
+            written = clients.replay(run.cluster, topic, given)
+            whole = replace(given, payload_bytes=written.payload_bytes)
+            return volume_figures(clients.performance_consume(run.cluster, topic, whole))
+
+    return Row(f"consume, ConsumerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+
+
+def _told(shape: Shape) -> str:
+    replicas = "acks=all RF 3" if shape.acks == -1 else "acks=1 RF 1"
+    partitions = "1 partition" if shape.partitions == 1 else f"{shape.partitions} partitions"
+    codec = "" if shape.codec == "none" else f", {shape.codec}"
+    return f"{shape.record_bytes} B, {partitions}, {replicas}{codec}"
+
+
+def _brokers(shape: Shape) -> int:
+    return 3 if shape.acks == -1 else 1
+
+
+def _drop_page_cache() -> None:
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("1\n")
+
+
+def _bare_rate(scratch: Path, answer_bytes: int) -> float:
+    """MB/s of sendfile into the same drain, from the page cache."""
+    file = scratch / "bare"
+    if not file.exists():
+        file.write_bytes(bytes(_CLIENT_PAYLOAD // 4))
+    command = [sys.executable, "-m", "bench.bare_sendfile", str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            return clients.drain_bare(int(server.stdout.readline()), answer_bytes=answer_bytes)
+        finally:
+            server.stdin.close()
+
+
+_LARGE: Final = Shape(_PAYLOAD, 1000)
+_SMALL: Final = Shape(_PAYLOAD, 100)
+_ALL: Final = {"acks": -1, "partitions": 6}
+_CORE: Final = (
+    replayed(_SMALL),
+    replayed(replace(_LARGE, **_ALL)),
+    by_librdkafka(Shape(_CLIENT_PAYLOAD, 100)),
+    by_producer_performance(Shape(_CLIENT_PAYLOAD, 1000, partitions=6, acks=-1)),
+    drained(_LARGE),
+)
+
+
+def _others() -> Iterator[Row]:
+    for size in (100, 1000):
+        for partitions in (1, 6):
+            for acks in (1, -1):
+                for codec in ("none", "lz4", "zstd"):
+                    shape = Shape(_PAYLOAD, size, partitions, acks, codec)
+                    of_client = replace(shape, payload_bytes=_CLIENT_PAYLOAD)
+                    yield replayed(shape)
+                    yield by_librdkafka(of_client)
+                    yield by_producer_performance(of_client)
+                if acks == 1:
+                    plain = Shape(_PAYLOAD, size, partitions)
+                    yield replayed(plain, pinned=True)
+                    yield replayed(plain, validates_all=True)
+                    yield drained(plain)
+                    yield drained(plain, cold=True)
+                    yield drained(plain, pinned=True)
+                    yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
+                    yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD), consumers=6)
+                    yield read_by_consumer_performance(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
+
+
+def rows() -> list[Row]:
+    """The core ones first; none twice."""
+    core = {row.name: replace(row, is_core=True) for row in _CORE}
+    return [*core.values(), *(row for row in _others() if row.name not in core)]

@@ -1,0 +1,147 @@
+"""What the runs of all contestants come to: medians, the better Kafka, aims, and rates that clients limit."""
+
+import pytest
+
+from bench.side_by_side.__main__ import all_rows, chosen_rows
+from bench.side_by_side.comparison import Comparison
+from bench.side_by_side.figures import Figure, Result, Target, results
+from bench.side_by_side.report import as_json, as_markdown
+from bench.side_by_side.usage import Usage
+
+MORE = Target(at_least=True, ratio=1.2)
+LESS = Target(at_least=False, ratio=0.6)
+
+
+def rate(value: float, limiter: str = "broker") -> list[Figure]:
+    return [Figure("MB/s", value, "MB/s", limiter, is_rate=True)]
+
+
+def cost(value: float, limiter: str = "broker") -> list[Figure]:
+    return [Figure("s/GB", value, "s/GB", limiter)]
+
+
+def only(found: list[Result]) -> Result:
+    (result,) = found
+    return result
+
+
+def test_a_rate_is_held_against_the_faster_kafka() -> None:
+    runs = {"here": [rate(130)], "2.7.2": [rate(100)], "3.9.2": [rate(120)]}
+    result = only(results("row", runs, {"MB/s": MORE}))
+    assert (result.kafka_version, result.ratio, result.met) == ("3.9.2", pytest.approx(130 / 120), False)
+    assert result.others["2.7.2"].median == 100
+
+
+def test_a_cost_is_held_against_the_cheaper_kafka() -> None:
+    runs = {"here": [cost(1.0)], "2.7.2": [cost(2.0)], "3.9.2": [cost(1.5)]}
+    result = only(results("row", runs, {"s/GB": LESS}))
+    assert (result.kafka_version, result.met) == ("3.9.2", False)
+
+
+def test_the_median_of_the_rounds_counts_and_the_spread_is_told() -> None:
+    runs = {"here": [rate(100), rate(500), rate(150)], "2.7.2": [rate(100), rate(90), rate(110)]}
+    result = only(results("row", runs, {"MB/s": MORE}))
+    assert (result.barnabas.median, result.barnabas.least, result.barnabas.greatest) == (150, 100, 500)
+    assert result.ratio == 1.5
+    assert result.met is True
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("client", "broker"), ("broker", "client")])
+def test_a_rate_that_a_client_limited_is_not_judged_but_its_cost_is(ours: str, theirs: str) -> None:
+    runs = {
+        "here": [[*rate(100, ours), *cost(1.0, ours)]],
+        "2.7.2": [[*rate(100, theirs), *cost(3.0, theirs)]],
+    }
+    by_rate, by_cost = results("row", runs, {"MB/s": MORE, "s/GB": LESS})
+    assert by_rate.met is None
+    assert by_cost.met is True
+
+
+def test_without_kafka_only_an_absolute_aim_can_be_met() -> None:
+    target = Target(at_least=False, ratio=0.3, absolute=90.0)
+    assert only(results("row", {"here": [cost(50.0)]}, {"s/GB": target})).met is None
+    assert only(results("row", {"here": [cost(50.0)]}, {"s/GB": Target(at_least=False, absolute=90.0)})).met is True
+
+
+def test_both_bounds_of_an_aim_have_to_hold() -> None:
+    target = Target(at_least=False, ratio=0.3, absolute=90.0)
+    assert target.is_met(80.0, 0.2)
+    assert not target.is_met(95.0, 0.2)
+    assert not target.is_met(80.0, 0.4)
+    assert str(target) == "at most 0.3 x and 90"
+
+
+def test_a_figure_without_an_aim_is_shown_and_not_judged() -> None:
+    assert only(results("row", {"here": [cost(1.0)], "2.7.2": [cost(2.0)]}, {})).met is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "limiter"),
+    [
+        (
+            Usage(1.0, brokers=0.5, client=0.95, busiest_broker_thread=0.5, busiest_client_thread=0.95, cores=4),
+            "client",
+        ),
+        (Usage(1.0, brokers=0.8, client=1.1, busiest_broker_thread=0.5, busiest_client_thread=0.6, cores=2), "client"),
+        (
+            Usage(1.0, brokers=0.95, client=0.2, busiest_broker_thread=0.95, busiest_client_thread=0.2, cores=2),
+            "broker",
+        ),
+        (Usage(1.0, brokers=1.5, client=0.4, busiest_broker_thread=0.5, busiest_client_thread=0.2, cores=2), "machine"),
+        (Usage(1.0, brokers=0.5, client=0.4, busiest_broker_thread=0.5, busiest_client_thread=0.2, cores=2), "waiting"),
+    ],
+)
+def test_the_limiter_is_whoever_was_busy(usage: Usage, limiter: str) -> None:
+    assert usage.limiter == limiter
+
+
+def test_no_row_is_there_twice_and_twelve_are_core() -> None:
+    names = [row.name for row in all_rows()]
+    assert len(names) == len(set(names))
+    core, others = chosen_rows([], full=False), chosen_rows([], full=True)
+    assert len(core) == 12
+    assert sorted(row.name for row in (*core, *others)) == sorted(names)
+
+
+def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
+    known = {
+        "MB/s",
+        "broker CPU s/GB",
+        "requests/s",
+        "p99 acknowledged",
+        "p99 end to end",
+        "seconds",
+        "PSS of a broker",
+        "without writes beyond the session",
+        "share of a bare sendfile loop's rate",
+    }
+    assert {name for row in all_rows() for name in row.targets} == known
+
+
+def test_rows_are_chosen_by_a_part_of_their_names() -> None:
+    assert [row.name for row in chosen_rows(["exec to the first"], full=False)] == [
+        "from exec to the first acknowledged record"
+    ]
+
+
+def test_json_and_table_tell_the_same() -> None:
+    found = results("row", {"here": [rate(150)], "2.7.2": [rate(100)]}, {"MB/s": MORE})
+    comparison = Comparison(found, {"other row": "no kcat"})
+    about = {
+        "date": "2026-01-01",
+        "machine": "m",
+        "cpus": 2,
+        "memory_gb": 8,
+        "java": "j",
+        "rounds": 1,
+        "command": "c",
+    }
+    (row,) = as_json(comparison, about)["rows"]
+    assert set(row) >= {
+        *("row", "figure", "unit", "barnabas", "kafka", "kafka_version", "ratio", "target", "met", "limiter"),
+    }
+    assert (row["ratio"], row["target"], row["met"]) == (1.5, "at least 1.2 x", True)
+    table = as_markdown(comparison, about)
+    assert "| row | MB/s | 150 (150 to 150) | 100 (100 to 100) | 2.7.2 | 1.50 x | at least 1.2 x | yes |" in table
+    assert "1 of 1 aims met." in table
+    assert "Left out: other row: no kcat" in table

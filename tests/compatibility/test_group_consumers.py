@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from barnabas.client.group_protocol import decode_assignment
 from barnabas.coordinator.group_records import GroupKey, decode_group_value, decode_key
@@ -171,8 +171,8 @@ class Group:
                 for each in messages:
                     if each.error() is not None:
                         unread.discard(each.partition())
-                    elif decode_key(each.key()) == GroupKey(self.name) and each.value() is not None:
-                        generation = decode_group_value(each.value())
+                    elif decode_key(each.key()) == GroupKey(self.name) and (value := each.value()) is not None:
+                        generation = decode_group_value(value)
                         assigned = [decode_assignment(member.assignment) for member in generation.members]
                         found[generation.generation_id] = Counter(place.partition for own in assigned for place in own)
         finally:

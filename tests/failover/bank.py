@@ -72,6 +72,16 @@ def read_by_barnabas(bootstrap: str, topic: str, counts: list[int]) -> Values:
     return values
 
 
+def read_by_java(read: Path, partitions: int) -> Values:
+    """What `TransactionalCopier read` wrote there."""
+    values: Values = [[] for _ in range(partitions)]
+    with read.open("rb") as lines:
+        for line in lines:
+            number, _, value = line.rstrip(b"\n").partition(b" ")
+            values[int(number)].append(value)
+    return values
+
+
 def logged(logs: Iterable[Path]) -> dict[str, set[str]]:
     """The transactions of these clients by what they said of them last, as in load/transactional.py."""
     last: dict[str, str] = {}

@@ -5,9 +5,13 @@
     power       the power of one broker is cut, 20 times
     power-all   the power of all brokers is cut, 5 times, with log.flush.interval.messages=1
     stall       one log directory stalls for 100 ms a sync: the other's records wait less than twice as long
+    exactly-once
+                1 000 000 records are copied in transactions, by members of a group and outside of one, while brokers,
+                coordinators and clients are killed, stopped and paused: each copy has each record once
 
-Each has a world of its own: a session timeout of 6 s, ticks of 1 s, idempotent producers with acks=all and, but for the
-last, RF 3 and min ISR 2. What does not hold is listed at the end, and the status is 1. `--json` writes all to a file.
+Each but the last has a world of its own: a session timeout of 6 s, ticks of 1 s, idempotent producers with acks=all
+and, but for the stall, RF 3 and min ISR 2. What does not hold is listed at the end, and the status is 1. `--json`
+writes all to a file.
 """
 
 import argparse
@@ -24,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.failover import stall
+from tests.failover import exactly_once, stall
 from tests.failover.load.clients import Kind
 from tests.failover.world import isolation
 from tests.failover.world.agent import finish
@@ -38,6 +42,8 @@ from tests.failover.world.world import World, WorldPlan
 _INSIDE: Final = "BARNABAS_CLAIM_WORLD"
 _STALL: Final = "stall"
 _STALL_SECONDS: Final = 20.0
+_EXACTLY_ONCE: Final = "exactly-once"
+_COPIED: Final = exactly_once.Plan(records=1_000_000, rate=3000, most=1000)
 _MOST_TIMES: Final = 2.0
 PARTITIONS: Final = 12
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
@@ -102,10 +108,15 @@ class Report:
     broken: list[str] = field(default_factory=list)
 
 
+_ALL: Final = (*CLAIMS, _STALL, _EXACTLY_ONCE)
+
+
 def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
     """Play a claim, in a world of its own."""
     if name == _STALL:
         return play_stall(seed, directory)
+    if name == _EXACTLY_ONCE:
+        return play_exactly_once(seed, directory, count)
     claim = CLAIMS[name]
     drawn = random.Random(seed)
     report = Report(name, seed)
@@ -138,6 +149,28 @@ def play_stall(seed: int, directory: Path) -> Report:
     report.broken += seen.findings
     if seen.factor >= _MOST_TIMES:
         report.broken.append(f"{_STALL}: the other directory's p99 grew by {seen.factor:.2f}")
+    return report
+
+
+def play_exactly_once(seed: int, directory: Path, count: int | None) -> Report:
+    """The claim about transactions: faults until all is copied, or so many faults and what was sent by then."""
+    report = Report(_EXACTLY_ONCE, seed)
+    played = 0
+
+    def goes_on(stage: exactly_once.Stage) -> str | None:
+        nonlocal played
+        played += 1
+        return None if stage.is_copied or played - 1 == count else stage.random.choice(exactly_once.DRAWN)
+
+    try:
+        seen = exactly_once.play(directory, _COPIED, (), seed=seed, goes_on=goes_on)
+    except AssertionError as error:
+        report.broken.append(f"{_EXACTLY_ONCE}: {error}")
+        return report
+    report.verdict = dataclasses.asdict(seen)
+    report.broken += seen.findings
+    if count is None and seen.records < _COPIED.records:
+        report.broken.append(f"{_EXACTLY_ONCE}: {seen.records} records were copied")
     return report
 
 
@@ -196,7 +229,7 @@ def summary(report: Report) -> str:
 def _inside(arguments: argparse.Namespace) -> int:
     """Plays one claim; this is the first process of its world."""
     (name,) = arguments.claims
-    print(f"\n{name}\n{_HEAD}", flush=True)
+    print(f"\n{name}\n{_HEAD if name in CLAIMS else ''}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix=f"barnabas-claim-{name}-"))
     report = play(name, count=arguments.count, seed=arguments.seed, directory=directory)
     print(summary(report))
@@ -213,9 +246,10 @@ def _outside(arguments: argparse.Namespace) -> int:
     """Plays each claim in a world of its own and puts the reports together."""
     reports: list[Any] = []
     status = 0
-    for name in arguments.claims or [*CLAIMS, _STALL]:
-        real_root = name == _STALL or CLAIMS[name].disk == "ext4"
-        reason = isolation.why_no_disks() if real_root else isolation.why_no_network()
+    for name in arguments.claims or _ALL:
+        real_root = name == _STALL or (name in CLAIMS and CLAIMS[name].disk == "ext4")
+        is_isolated = name != _EXACTLY_ONCE
+        reason = (isolation.why_no_disks() if real_root else isolation.why_no_network()) if is_isolated else ""
         if reason:
             print(f"{name}: cannot be played here: {reason}")
             status = 1
@@ -223,7 +257,8 @@ def _outside(arguments: argparse.Namespace) -> int:
         with tempfile.NamedTemporaryFile(suffix=".json") as part:
             count = [f"--count={arguments.count}"] if arguments.count else []
             program = [sys.executable, "-m", "tests.failover.claims", name, f"--json={part.name}", *count]
-            program = isolation.command([*program, f"--seed={arguments.seed}"], real_root=real_root)
+            program = [*program, f"--seed={arguments.seed}"]
+            program = isolation.command(program, real_root=real_root) if is_isolated else program
             ended = subprocess.run(program, env={**os.environ, _INSIDE: "yes"}, stdin=subprocess.DEVNULL, check=False)
             status = status or ended.returncode
             text = Path(part.name).read_text()
@@ -236,7 +271,7 @@ def _outside(arguments: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("claims", nargs="*", choices=[[], *CLAIMS, _STALL], metavar="CLAIM", default=[])
+    parser.add_argument("claims", nargs="*", choices=[[], *_ALL], metavar="CLAIM", default=[])
     parser.add_argument("--count", type=int, help="play each so often, and ask nothing of the total")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)

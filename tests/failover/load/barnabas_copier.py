@@ -1,4 +1,4 @@
-"""Consume, transform, produce by our own client: one transaction a batch, as a member of a group."""
+"""Consume, transform, produce by our own client: one transaction a batch."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,7 @@ from barnabas.client import (
     ProducerFenced,
     ProducerOptions,
     RequestTimedOut,
+    TopicPartition,
     TransactionFailed,
     open_cluster,
 )
@@ -25,7 +26,7 @@ from tests.failover.load.arguments import is_told_to_end
 from tests.failover.load.transactional import BROKEN, FENCED, Job, parse
 
 _END_SECONDS: Final = 0.2
-_MOST: Final = 50
+_RECORD_BYTES: Final = 20
 
 
 class Copier:
@@ -37,7 +38,7 @@ class Copier:
 
     async def copy(self, batch: FetchedRecords) -> None:
         """The first records of the batch; what was not copied comes again."""
-        where, records = batch.topic_partition, batch.records[:_MOST]
+        where, records = batch.topic_partition, batch.records[: self._job.most]
         self._count += 1
         self._log.write(f"b {self._count}\n")
         self._producer.begin_transaction()
@@ -82,6 +83,7 @@ async def run(job: Job) -> None:
         isolation_level=IsolationLevel.READ_COMMITTED,
         session_timeout_ms=6000,
         heartbeat_interval_ms=1000,
+        partition_max_bytes=job.most * _RECORD_BYTES,
     )
     writes = ProducerOptions(transactional_id=job.transactional_id, linger_ms=2)
     async with (
@@ -89,7 +91,10 @@ async def run(job: Job) -> None:
         Producer(cluster, options=writes) as producer,
         Consumer(cluster, reads) as consumer,
     ):
-        await consumer.subscribe([job.source])
+        if job.partition < 0:
+            await consumer.subscribe([job.source])
+        else:
+            consumer.assign([TopicPartition(job.source, job.partition)])
         copier = Copier(job, consumer, producer)
         async with aclosing(consumer.batches()) as batches:
             following: asyncio.Future[FetchedRecords] | None = None

@@ -1,4 +1,4 @@
-"""Consume, transform, produce by librdkafka: one transaction for what one call brought, as a member of a group."""
+"""Consume, transform, produce by librdkafka: one transaction for what one call brought."""
 
 import random
 import sys
@@ -16,8 +16,6 @@ from tests.failover.load.transactional import (
     call,
     parse,
 )
-
-MOST = 50
 
 
 class Copier:
@@ -39,18 +37,24 @@ class Copier:
                 # With it the offsets of transactions that are not ended yet are waited for (KIP-447).
                 "isolation.level": "read_committed",
                 "session.timeout.ms": 6000,
+                "socket.timeout.ms": 10_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
             }
         )
-        self._consumer.subscribe([job.source], on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        if job.partition < 0:
+            self._consumer.subscribe([job.source], on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        else:
+            self._consumer.assign(
+                [confluent_kafka.TopicPartition(job.source, job.partition, confluent_kafka.OFFSET_STORED)]
+            )
 
     def _on_revoke(self, *_: object) -> None:
         self._revoked = True
 
     def step(self) -> None:
         self._revoked = False
-        messages = [each for each in self._consumer.consume(MOST, 0.1) if each.error() is None]
+        messages = [each for each in self._consumer.consume(self._job.most, 0.1) if each.error() is None]
         if not messages:
             return
         if self._revoked:

@@ -1,5 +1,9 @@
 """What clients that write transactions have in common: their command line, and the log of what they did.
 
+Copiers copy what they read in transactions with their offsets, one in `abort_one_in` is aborted for no reason. They are
+members of a group and take part in it with its metadata (KIP-447), or each of them reads one partition outside of any,
+where the group is a name under which offsets are kept.
+
 Each line of the log is `kind detail`: `b id` a transaction begins, `c id` its commit was answered well, `a id` its
 abort was, `? text` what was in the way. The exit status says how a client ended: 0 it was told to, FENCED another one
 has its transactional id, BROKEN it could not go on.
@@ -29,7 +33,10 @@ _FENCED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Where to, as whom, and what is drawn: one transaction in `abort_one_in` is aborted for no reason."""
+    """Where to, as whom, and what is drawn; `partition` is the one that is read outside of a group.
+
+    `most`: records of a transaction.
+    """
 
     bootstrap: str
     transactional_id: str
@@ -40,6 +47,8 @@ class Job:
     log: Path
     seed: int
     abort_one_in: int = 5
+    most: int = 50
+    partition: int = -1
 
     def arguments(self) -> list[str]:
         """The command line that `parse` reads."""
@@ -51,7 +60,7 @@ def parse(arguments: list[str] | None = None) -> Job:
     for name in ("bootstrap", "transactional-id", "group", "source", "target"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--log", type=Path, required=True)
-    for name in ("partitions", "seed", "abort-one-in"):
+    for name in ("partitions", "seed", "abort-one-in", "most", "partition"):
         parser.add_argument(f"--{name}", type=int, required=True)
     return Job(**vars(parser.parse_args(arguments)))
 
@@ -97,6 +106,12 @@ class ConfluentTransactions:
                 "log_level": 7,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
+                # A broker that is silent is left before the transaction is 60 s old.
+                "socket.timeout.ms": 10_000,
+                # One that waits for a group's coordinator that left the cluster looks for another only when the state
+                # of some connection changes, whatever time its call was given (its issues 5456 and 5511, in 2.16):
+                # without this its transaction is open until the coordinator ends it.
+                "connections.max.idle.ms": 5000,
             }
         )
         call(self.producer.init_transactions)

@@ -25,7 +25,7 @@ from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Plan, Runner
 from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.row import Row
-from bench.side_by_side.rows import life, requests, volume
+from bench.side_by_side.rows import coordinators, life, requests, volume
 from tests.support.kafka_jars import JarsNotAvailable, java_command
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
@@ -34,7 +34,7 @@ _SMOKE_SCALE: Final = 0.005
 
 def all_rows() -> list[Row]:
     """Core rows and others, of all kinds."""
-    return [*volume.rows(), *requests.rows(), *life.rows()]
+    return [*volume.rows(), *requests.rows(), *life.rows(), *coordinators.rows()]
 
 
 def chosen_rows(names: list[str], *, full: bool) -> list[Row]:

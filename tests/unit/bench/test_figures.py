@@ -108,6 +108,7 @@ def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
         "MB/s",
         "broker CPU s/GB",
         "requests/s",
+        "transactions/s",
         "p99 acknowledged",
         "p99 end to end",
         "seconds",

@@ -20,6 +20,7 @@ OPEN = TransactionDescription("a", 7, 1, "Ongoing", 60_000, 0, (PARTITION, Topic
         (replace(OPEN, partitions=()), ErrorCode.INVALID_TXN_STATE),
         (replace(OPEN, producer_id=8), ErrorCode.INVALID_TXN_STATE),
         (replace(OPEN, producer_epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (replace(OPEN, producer_epoch=0), ErrorCode.INVALID_PRODUCER_EPOCH),
         (replace(OPEN, state="Empty", partitions=()), ErrorCode.INVALID_TXN_STATE),
         # Markers are on their way: this partition still lacks its own, and takes no records all the same.
         (replace(OPEN, state="PrepareCommit"), ErrorCode.INVALID_TXN_STATE),

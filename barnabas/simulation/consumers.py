@@ -14,7 +14,8 @@ from barnabas.client.consumer_options import ConsumerOptions, LogTruncated, Offs
 from barnabas.client.errors import ClientError, ProtocolViolation
 from barnabas.client.fetched_records import FetchedRecords
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulation.load import ClientProcess, Stage, value_in
+from barnabas.simulation.fetched import value_in
+from barnabas.simulation.load import ClientProcess, Stage
 
 _TURN_S: Final = 0.5
 

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.simulation.coordinator_load import CoordinatorLoad
 from barnabas.simulation.errands import KINDS as ERRANDS
 from barnabas.simulation.errands import ON_SCRATCH
 from barnabas.simulation.faults import KINDS
 from barnabas.simulation.format_errands import KINDS as FORMAT_ERRANDS
 from barnabas.simulation.history import ACKS_ALL
 from barnabas.simulation.load import LoadSettings
+from barnabas.simulation.members import ASSIGNORS
 from barnabas.simulation.moments import Moment, draw_moments
 from barnabas.simulation.wires import WireWeather
 
@@ -29,6 +31,7 @@ _ROT: Final = 0.25
 _OLD_CLIENTS: Final = 0.2
 _FORMAT_ERRANDS: Final = 0.25
 _FORMAT_GAP_S: Final = 3.0
+_COORDINATORS: Final = 0.0
 
 
 @dataclass(slots=True)
@@ -80,6 +83,9 @@ class Draws:
     consumers: int = 0
     """Readers beside the others that use the public consumer."""
 
+    coordinators: CoordinatorLoad = field(default_factory=CoordinatorLoad)
+    """Groups, transactions, the shipped producer."""
+
     format_errands: tuple[str, ...] = ()
     strikes: list[Moment] | None = None
     errands_at: list[Moment] | None = None
@@ -120,6 +126,9 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
     if of("segments").random() < 0.5:
         topic_settings["segment.bytes"] = str(of("segment bytes").choice([600, 2000, 10_000]))
     settings, rot_gap_s = _settings(of), _rot_gap_s(of)
+    coordinators = _coordinators(of)
+    if coordinators.has_coordinators:
+        settings |= _coordinator_settings(of, replication_factor=factor, min_in_sync=in_sync, syncs=syncs)
     if rot_gap_s:
         # Each pass reads all that there is: the dearest part of such a seed.
         settings["barnabas.scrub.interval.ms"] = str(of("scrub interval").choice([5000, 15000]))
@@ -160,6 +169,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         racks=of("racks").choice([0, 0, 2, 3]),
         lull_s=(lull_from_s, lull_from_s and lull_from_s + _LULL_S),
         rot_gap_s=rot_gap_s,
+        coordinators=coordinators,
         **_of_old(of),
     )
 
@@ -225,6 +235,44 @@ def _of_old(of: _Streams) -> dict[str, Any]:
         chosen = [kind for kind in FORMAT_ERRANDS if of(f"format errand/{kind}").random() < 0.6]
         old["format_errands"] = (*chosen, "create topic", "write")
     return old
+
+
+def _coordinators(of: _Streams) -> CoordinatorLoad:
+    """In a share of the seeds some of all this, few of each."""
+    if of("coordinators").random() >= _COORDINATORS:
+        return CoordinatorLoad()
+    return CoordinatorLoad(
+        members=of("members").choice([0, 2, 3]),
+        transactors=of("transactors").choice([0, 1, 2]),
+        copiers=of("copiers").choice([0, 0, 1, 2]),
+        idempotent=of("idempotent").choice([0, 1]),
+        assignor=of("assignor").choice(list(ASSIGNORS)),
+        copiers_assignor=of("copiers' assignor").choice(list(ASSIGNORS)),
+        is_static=of("static members").random() < 0.3,
+        copies=of("copies").randint(1, 2),
+        transaction_timeout_ms=of("transaction timeout").choice([3_000, 8_000, 20_000]),
+        mean_gap_s=of("client gap").choice([15.0, 30.0, 60.0]),
+    )
+
+
+def _coordinator_settings(of: _Streams, *, replication_factor: int, min_in_sync: int, syncs: bool) -> dict[str, str]:
+    """The internal topics promise what the load's topics do."""
+    segment_bytes = of("internal segments").choice(["2000", "104857600"])
+    settings = {
+        "offsets.topic.replication.factor": str(replication_factor),
+        "offsets.topic.num.partitions": str(of("offsets partitions").choice([1, 1, 2, 3])),
+        "offsets.topic.segment.bytes": segment_bytes,
+        "transaction.state.log.replication.factor": str(replication_factor),
+        "transaction.state.log.num.partitions": str(of("transactions partitions").choice([1, 1, 2])),
+        "transaction.state.log.segment.bytes": segment_bytes,
+        "transaction.state.log.min.isr": str(min_in_sync),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": of("sweeps").choice(["500", "3000"]),
+        "min.insync.replicas": str(min_in_sync),
+        "group.initial.rebalance.delay.ms": of("rebalance delay").choice(["0", "500", "3000"]),
+    }
+    if syncs:
+        settings["log.flush.interval.messages"] = "1"
+    return settings
 
 
 def _weights(of: _Streams) -> dict[str, float]:

@@ -13,7 +13,10 @@ from barnabas.simulation.outcome import Outcome
 
 @dataclass(slots=True, frozen=True)
 class Assignment:
-    """All that a member may read in a generation of its group, as it was told at `at`."""
+    """All that a member may read in a generation of its group, as it was told at `at`.
+
+    `member` is the instance id of a static member, which comes back within a generation (KIP-345).
+    """
 
     client: str
     group: str

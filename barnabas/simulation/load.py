@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from barnabas.client.cluster import Cluster, ClusterOptions
 from barnabas.client.connection import Address
+from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.client.network_channel import connector_over
-from barnabas.protocol.batch import NO_SEQUENCE, CorruptBatch, TruncatedBatch
-from barnabas.protocol.entries import iterate_entries, iterate_entry_records, verify_entry
+from barnabas.protocol.batch import NO_SEQUENCE, CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
@@ -27,6 +27,7 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.records import Record, build_batch
 from barnabas.runtime.network import PeerOptions
+from barnabas.simulation.fetched import VALUE_HEADER, decode_fetched
 from barnabas.simulation.history import ACKS_ALL, History, Outcome, Produce, outcome_of_produce
 from barnabas.simulation.history_values import Written, value_of
 from barnabas.simulation.loop import Life, SimulationLoop
@@ -34,13 +35,9 @@ from barnabas.simulation.network import SimulatedNetwork
 from barnabas.simulation.wires import Wires
 
 _PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
-_MAX_DECOMPRESSED_BYTES: Final = 1 << 26
 _TOMBSTONES: Final = 0.15
 _TRANSACTIONS_SINCE: Final = 3
 """The version of Produce; it is that of batches too."""
-_VALUE: Final = "value"
-"""The header in which a tombstone bears the value by which it is known."""
-
 _LOST_PLACE: Final = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -70,6 +67,9 @@ class LoadCount:
     polls: int = 0
     polls_of_followers: int = 0
     records_read: int = 0
+    transactions: int = 0
+    commits: int = 0
+    assignments: int = 0
 
 
 @dataclass(slots=True)
@@ -87,6 +87,9 @@ class Stage:
     """Producers that wait for the answer to a batch with acks=all, and since when."""
 
     is_over: bool = False
+    readers_may_end: bool = False
+    """Who reads what others wrote has nothing to wait for any more."""
+
     on_violation: Callable[[str], None] = lambda _: None
     on_out_of_range: Callable[[TopicPartition, int, int], None] = lambda *_: None
     """A broker told a reader that it has not, or no more, what the reader was told before that it may read next."""
@@ -98,12 +101,19 @@ class Stage:
 class ClientProcess:
     """A client's process and its way to the cluster."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    is_leaving = False
+    """It was asked to end in order."""
+
+    is_superseded = False
+    """Another process was started in its place, though it may run still."""
+
+    def __init__(self, stage: Stage, name: str, *, host: str = "") -> None:
+        """Its host has its name, or the one that outlives it."""
         self.stage = stage
         self.name = name
         self.life: Life = stage.loop.life(name)
         self.chance = random.Random(f"{stage.seed}/{name}")
-        network = SimulatedNetwork(stage.wires, self.life, name)
+        network = SimulatedNetwork(stage.wires, self.life, host or name)
         self.cluster = Cluster(
             stage.bootstrap,
             random=self.chance,
@@ -130,6 +140,11 @@ class ClientProcess:
 
     def now(self) -> int:
         return int(self.stage.loop.now_s * 1_000_000)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it shall begin nothing any more."""
+        return self.is_leaving or self.stage.is_over
 
 
 class ProducerProcess(ClientProcess):
@@ -298,9 +313,18 @@ class ReaderProcess(ClientProcess):
     newest_fetch: int | None = None
     """The newest version of Fetch that it knows, if not all."""
 
-    def __init__(self, stage: Stage, name: str, partitions: list[TopicPartition], *, rack: str = "") -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        partitions: list[TopicPartition],
+        *,
+        rack: str = "",
+        read_committed: bool = False,
+    ) -> None:
         super().__init__(stage, name)
         self._rack = rack
+        self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
         self._partitions = partitions
         self._positions = dict.fromkeys(partitions, 0)
@@ -340,7 +364,14 @@ class ReaderProcess(ClientProcess):
     async def poll(self, topic_partition: TopicPartition, *, wait_ms: int, final: bool = False) -> int:
         """Fetch once from where the last one ended; the high watermark that was told. Raises ClientError."""
         stage, position = self.stage, self._positions[topic_partition]
-        operation = stage.history.poll(self.name, topic_partition, self.now(), position=position, final=final)
+        operation = stage.history.poll(
+            self.name,
+            topic_partition,
+            self.now(),
+            position=position,
+            read_committed=self._isolation is IsolationLevel.READ_COMMITTED,
+            final=final,
+        )
         stage.count.polls += 1
         nearer = None if final else self._nearer.get(topic_partition)
         try:
@@ -357,7 +388,7 @@ class ReaderProcess(ClientProcess):
             )
             node = leader.node_id if nearer is None else nearer[0]
             answer = await self._fetch(topic_partition, asked, node, wait_ms=wait_ms, rack="" if final else self._rack)
-            records, next_position = self._decode(answer.record_set, topic_partition, position, final=final)
+            records, next_position = self._decode(answer, topic_partition, position, final=final)
         except ClientError as error:
             operation.fail(str(error), self.now())
             self._nearer.pop(topic_partition, None)
@@ -377,7 +408,12 @@ class ReaderProcess(ClientProcess):
 
     async def _fetch(self, at: TopicPartition, asked: FetchPartition, node: int, *, wait_ms: int, rack: str) -> Any:
         request = FetchRequest(
-            replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(at.topic, [asked])], rack_id=rack
+            replica_id=-1,
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(at.topic, [asked])],
+            rack_id=rack,
         )
         connection = await self.cluster.connection(node)
         timeout_ms, most = self.stage.settings.request_timeout_ms, self.newest_fetch
@@ -389,11 +425,14 @@ class ReaderProcess(ClientProcess):
         return answer
 
     def _decode(
-        self, record_set: memoryview | None, at: TopicPartition, position: int, *, final: bool
+        self, answer: Any, at: TopicPartition, position: int, *, final: bool
     ) -> tuple[list[tuple[int, bytes]], int]:
         """What was read, and where to go on. Raises KafkaError where it is damaged and may be."""
+        aborted = [] if self._isolation is IsolationLevel.READ_UNCOMMITTED else answer.aborted_transactions or []
         try:
-            return _decode(record_set, position)
+            return decode_fetched(
+                answer.record_set, position, [(each.producer_id, each.first_offset) for each in aborted]
+            )
         except CorruptBatch as error:
             if final or not self.stage.may_be_damaged(at):
                 raise
@@ -410,28 +449,5 @@ class ReaderProcess(ClientProcess):
 
 def _record(operation: Produce, now_ms: int) -> Record:
     if operation.is_tombstone:
-        return Record(0, now_ms, operation.key, None, ((_VALUE, operation.value),))
+        return Record(0, now_ms, operation.key, None, ((VALUE_HEADER, operation.value),))
     return Record(0, now_ms, operation.key, operation.value, ())
-
-
-def value_in(record: Record) -> bytes:
-    """The value by which a record is known, wherever it stands."""
-    return record.value or dict(record.headers).get(_VALUE) or b""
-
-
-def _decode(record_set: memoryview | None, position: int) -> tuple[list[tuple[int, bytes]], int]:
-    """Offset and value of the records of whole batches from `position` on, and where to go on."""
-    found: list[tuple[int, bytes]] = []
-    if not record_set:
-        return found, position
-    try:
-        for at, header in iterate_entries(record_set):
-            verify_entry(record_set, at, header)
-            records = iterate_entry_records(record_set, at, header, _MAX_DECOMPRESSED_BYTES)
-            found += [(each.offset, value_in(each)) for each in records if each.offset >= position]
-            # Compaction may have left less of a batch than it covers, or nothing.
-            position = max(position, header.next_offset)
-    except TruncatedBatch:
-        # The last batch may be cut where the limit of bytes was.
-        pass
-    return found, position

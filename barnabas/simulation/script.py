@@ -8,6 +8,7 @@ import dataclasses
 import json
 from typing import Any, Final
 
+from barnabas.simulation.coordinator_load import CoordinatorLoad
 from barnabas.simulation.draws import Draws
 from barnabas.simulation.load import LoadSettings
 from barnabas.simulation.moments import Moment
@@ -35,6 +36,7 @@ def loads(text: str) -> tuple[str, Draws]:
     draws: dict[str, Any] = told["draws"]
     draws["weather"] = _made(WireWeather, draws["weather"])
     draws["load"] = _made(LoadSettings, draws["load"])
+    draws["coordinators"] = _made(CoordinatorLoad, draws.get("coordinators", {}))
     draws["drift"] = {int(number): drift for number, drift in draws.get("drift", {}).items()}
     for name in ("errands", "acks", "lull_s", "format_errands"):
         if name in draws:

@@ -20,17 +20,20 @@ from barnabas.simulation import script
 from barnabas.simulation.comparison import differences
 from barnabas.simulation.consumers import ConsumerProcess
 from barnabas.simulation.convergence import leaderless, why_not_converged
+from barnabas.simulation.coordinator_load import Troupe
 from barnabas.simulation.decay import Decay
 from barnabas.simulation.draws import Draws, draw, schedule
 from barnabas.simulation.errands import Errands
 from barnabas.simulation.faults import Damage, Storm
 from barnabas.simulation.format_errands import FormatErrands
+from barnabas.simulation.group_check import check_groups
 from barnabas.simulation.history_check import check
 from barnabas.simulation.liveness import Liveness
 from barnabas.simulation.load import ProducerProcess, ReaderProcess
 from barnabas.simulation.loop import SimulationLoop
 from barnabas.simulation.old_clients import OldProducer, OldReader
 from barnabas.simulation.settings_tool import SettingsTool
+from barnabas.simulation.transaction_check import check_transactions
 from barnabas.simulation.world import World, rack_of
 
 _BOOT_S: Final = 60.0
@@ -100,6 +103,7 @@ class Trial:
         self.liveness = Liveness(self.world)
         self.tally = Tally(seed, brokers=draws.brokers)
         self._partitions: list[TopicPartition] = []
+        self._troupe = Troupe(self.world, draws.coordinators, [])
 
     async def run(self, story: Callable[[], Awaitable[None]] | None = None) -> None:
         """All phases, with a story instead of drawn faults; what is wrong stands in the world's violations."""
@@ -114,8 +118,9 @@ class Trial:
                 await self._read_all()
         watching.cancel()
         self._loop.let_go_of_done_tasks()
-        for anomaly in check(world.history):
-            world.violate(str(anomaly))
+        world.history.settle_transactions()
+        for found in (*check(world.history), *check_transactions(world.history), *check_groups(world.history)):
+            world.violate(str(found))
 
     async def _boot(self) -> bool:
         world, draws = self.world, self._draws
@@ -129,21 +134,25 @@ class Trial:
             world.violate(f"not up after {_BOOT_S:.0f} s: {why_not_converged(world)}")
             return False
         names = [f"t{number}" for number in range(draws.topics)]
+        plain = [TopicPartition(name, number) for name in names for number in range(draws.partitions)]
+        self._troupe = troupe = Troupe(world, draws.coordinators, plain)
         topics = [NewTopic(each, draws.partitions, draws.replication_factor, draws.topic_settings) for each in names]
         if draws.compacted:
             settings = draws.compacted_settings
             topics.append(NewTopic(_COMPACTED, draws.compacted, draws.replication_factor, settings))
+        topics += troupe.topics(draws.replication_factor, draws.topic_settings)
         try:
             async with asyncio.timeout(_BOOT_S):
                 await world.create_topics(topics)
+                await troupe.find_coordinators()
         except TimeoutError:
             world.violate(f"topics were not made in {_BOOT_S:.0f} s")
             return False
-        self._partitions = [TopicPartition(name, number) for name in names for number in range(draws.partitions)]
         keyed = [TopicPartition(_COMPACTED, number) for number in range(draws.compacted)]
-        self._partitions += keyed
-        world.invariants.watched = dict.fromkeys(self._partitions)
-        world.invariants.compacted = world.history.compacted = dict.fromkeys(keyed)
+        self._partitions = plain + keyed
+        world.history.compacted = dict.fromkeys(keyed)
+        world.invariants.watched = dict.fromkeys([*self._partitions, *troupe.copies, *troupe.internal])
+        world.invariants.compacted = dict.fromkeys([*keyed, *troupe.internal])
         return True
 
     async def _rage(self) -> None:
@@ -169,6 +178,7 @@ class Trial:
         for _ in range(draws.consumers):
             consumer = ConsumerProcess(stage, world.client_name(), self._partitions)
             consumer.start(consumer.run())
+        self._troupe.start()
         damage = Damage(
             world,
             may_lose_all=draws.syncs_each_append,
@@ -219,19 +229,32 @@ class Trial:
             world.violate(f"without a leader {_LEADERS_S:.0f} s after the last fault: {leaderless(world)}")
         await asyncio.sleep(2)
         world.stage.is_over = True
-        if not await world.until(lambda: not why_not_converged(world), timeout_s=_CONVERGE_S, step_s=0.5):
-            world.violate(f"not whole {_CONVERGE_S:.0f} s after the last fault: {why_not_converged(world)}")
+        troupe = self._troupe
+        if not await world.until(lambda: not troupe.why_not_at_work(), timeout_s=_CONVERGE_S, step_s=0.5):
+            world.violate(f"not at work {_CONVERGE_S:.0f} s after the last fault: {troupe.why_not_at_work()}")
+            return False
+        await troupe.end()
+        if not await world.until(lambda: not self._why_not_whole(), timeout_s=_CONVERGE_S, step_s=0.5):
+            world.violate(f"not whole {_CONVERGE_S:.0f} s after the last fault: {self._why_not_whole()}")
             return False
         self.tally.converged = True
         self.tally.converged_after_s = self._loop.now_s - healed_s
         return True
 
+    def _why_not_whole(self) -> str:
+        return why_not_converged(self.world) or self._troupe.open_transaction()
+
     async def _read_all(self) -> None:
-        world = self.world
-        reader = ReaderProcess(world.stage, world.client_name(), self._partitions)
+        world, troupe = self.world, self._troupe
+        partitions = self._partitions + troupe.copies
+        readers = [ReaderProcess(world.stage, world.client_name(), partitions)]
+        if world.history.transactions:
+            readers.append(ReaderProcess(world.stage, world.client_name(), partitions, read_committed=True))
         try:
             async with asyncio.timeout(_READ_S):
-                await reader.start(reader.read_all())
+                await troupe.read_offsets()
+                for reader in readers:
+                    await reader.start(reader.read_all())
         except (ClientError, TimeoutError) as error:
             world.violate(f"the final reads failed: {error!r}")
         world.invariants.look()
@@ -309,7 +332,7 @@ def run_trial(loop: SimulationLoop, main: Coroutine[Any, Any, None], on_violatio
     root.addHandler(listener)
     try:
         loop.run_until_complete(main)
-    except AssertionError as error:
+    except Exception as error:  # noqa: BLE001 - the seed has failed, and the others go on
         place = traceback.extract_tb(error.__traceback__)[-1]
         on_violation(f"{type(error).__name__}: {error or place.line}")
     finally:

@@ -24,8 +24,9 @@ from bench.kafka_releases import RELEASES
 from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Plan, Runner
 from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.curves import draw
 from bench.side_by_side.row import Row
-from bench.side_by_side.rows import coordinators, life, requests, volume
+from bench.side_by_side.rows import coordinators, growth, life, requests, volume
 from tests.support.kafka_jars import JarsNotAvailable, java_command
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
@@ -34,7 +35,7 @@ _SMOKE_SCALE: Final = 0.005
 
 def all_rows() -> list[Row]:
     """Core rows and others, of all kinds."""
-    return [*volume.rows(), *requests.rows(), *life.rows(), *coordinators.rows()]
+    return [*volume.rows(), *requests.rows(), *life.rows(), *coordinators.rows(), *growth.rows()]
 
 
 def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
@@ -107,6 +108,7 @@ def main() -> int:
         RESULTS.mkdir(exist_ok=True)
         stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
         stem.with_suffix(".md").write_text(table)
+        draw(comparison.results, RESULTS)
         stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
     return 0
 

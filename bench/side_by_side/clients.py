@@ -83,7 +83,14 @@ def single_records(
 
 
 def drain(
-    cluster: RunningCluster, topic: str, *, partitions: int, records: int, answer_bytes: int, cpus: Sequence[int] | None
+    cluster: RunningCluster,
+    topic: str,
+    *,
+    partitions: int,
+    records: int,
+    answer_bytes: int,
+    connections: int = _CONNECTIONS,
+    cpus: Sequence[int] | None = None,
 ) -> Volume:
     """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
     answers = max(1, answer_bytes // _FETCH_BYTES)
@@ -94,7 +101,7 @@ def drain(
         "step": max(1, records // 100),
         "max_bytes": _FETCH_BYTES,
     }
-    result, usage = _load(cluster, topic, partitions, given, window=2, cpus=cpus)
+    result, usage = _load(cluster, topic, partitions, given, window=2, connections=connections, cpus=cpus)
     return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
 
 

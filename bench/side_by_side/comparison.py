@@ -88,6 +88,8 @@ class Runner:
         for number in range(self._plan.rounds):
             for contestant in self._contestants:
                 with self._cluster(contestant, row) as cluster:
+                    if row.curve and self._plan.warms:
+                        warm(cluster)
                     self._run(number, row, cluster, figures)
                 shutil.rmtree(cluster.directory)
         return figures
@@ -135,5 +137,5 @@ def warm(cluster: RunningCluster) -> None:
                 written += clients.replay(cluster, topic, given).payload_bytes
                 records = given.records // 3
                 size = given.payload_bytes
-                clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=size, cpus=None)
+                clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=size)
                 clients.single_records(cluster, topic, requests=5_000, connections=4, window=4)

@@ -1,6 +1,8 @@
 """What a row of the comparison is, what it must reach, and how the runs of all contestants become its result. [P]"""
 
+import math
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,6 +40,8 @@ class Figure:
     unit: str
     limiter: str = "waiting"
     is_rate: bool = False
+    at: float | None = None
+    """Of a curve: where on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Result:
     met: bool | None
     limiter: str
     others: Mapping[str, Spread]
+    at: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -87,6 +92,7 @@ class Result:
             "target": None if self.target is None else str(self.target),
             "met": self.met,
             "limiter": self.limiter,
+            "at": self.at,
             "others": {version: spread.as_json() for version, spread in self.others.items()},
         }
 
@@ -101,9 +107,15 @@ def results(row: str, runs: Runs, targets: Mapping[str, Target]) -> list[Result]
     return [_result(row, figure, runs, targets.get(figure.name)) for figure in ours[0]]
 
 
+def exponent(points: Mapping[float, float]) -> float:
+    """Of the power law that fits best: 1 where twice as much costs twice as much, 0 where it costs the same."""
+    logs = [(math.log(at), math.log(max(value, sys.float_info.min))) for at, value in points.items()]
+    return statistics.linear_regression([x for x, _ in logs], [y for _, y in logs]).slope
+
+
 def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Result:
     found = {
-        version: [each for figures in rounds for each in figures if each.name == figure.name]
+        version: [each for figures in rounds for each in figures if (each.name, each.at) == (figure.name, figure.at)]
         for version, rounds in runs.items()
     }
     spreads = {version: Spread.of([each.value for each in figures]) for version, figures in found.items() if figures}
@@ -114,12 +126,13 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Resu
     more_is_better = figure.is_rate or (target is not None and target.at_least)
     best = (max if more_is_better else min)(spreads, key=lambda version: spreads[version].median, default=None)
     kafka = None if best is None else spreads[best]
-    ratio = None if kafka is None or not kafka.median else ours.median / kafka.median
+    # Exponents have no unit and no ratio.
+    ratio = None if kafka is None or not kafka.median or not figure.unit else ours.median / kafka.median
     is_client_bound = figure.is_rate and RATE_LIMITERS_OF_CLIENTS in {limiters["here"], limiters.get(best or "")}
     is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
     limiter = f"Barnabas: {limiters['here']}" + ("" if best is None else f"; Kafka: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
-    return Result(row, figure.name, figure.unit, ours, kafka, best, ratio, target, met, limiter, spreads)
+    return Result(row, figure.name, figure.unit, ours, kafka, best, ratio, target, met, limiter, spreads, figure.at)
 
 
 def _short(value: float) -> str:

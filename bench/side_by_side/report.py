@@ -36,7 +36,7 @@ def _line(result: Result) -> str:
     met = {True: "yes", False: "NO", None: ""}[result.met]
     cells: Sequence[str] = [
         result.row,
-        f"{result.figure} ({result.unit})" if result.unit not in result.figure else result.figure,
+        _figure(result),
         str(result.barnabas),
         "" if result.kafka is None else str(result.kafka),
         result.kafka_version or "",
@@ -46,3 +46,8 @@ def _line(result: Result) -> str:
         result.limiter,
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _figure(result: Result) -> str:
+    named = result.figure if result.unit in result.figure or not result.unit else f"{result.figure} ({result.unit})"
+    return named if result.at is None else f"{named} at {result.at:,g}"

@@ -25,7 +25,7 @@ _GAP: Final = "without writes beyond the session"
 _PSS: Final = "PSS of a broker"
 
 
-class _Writer:
+class Writer:
     """Writes one record at a time to whichever broker takes it, and never waits long: it tries the next one."""
 
     def __init__(self, cluster: RunningCluster, topic: str, *, acks: int) -> None:
@@ -77,22 +77,27 @@ class _Writer:
         return data
 
 
+def seconds_to_first_record(cluster: RunningCluster, topic: str) -> float:
+    """Stop the broker cleanly and start it: from exec to the first acknowledged record."""
+    writer = Writer(cluster, topic, acks=1)
+    writer.until_written()
+    cluster.terminate(1)
+    cluster.wait_for_end(1)
+    writer.close()
+    began = time.perf_counter()
+    cluster.launch(1)
+    seconds = writer.until_written() - began
+    writer.close()
+    cluster.wait_for(1)
+    return seconds
+
+
 def start_to_first_record() -> Row:
-    """A broker with one topic, stopped cleanly: from the start of its process to the first acknowledged record."""
+    """A broker with one topic."""
 
     def measure(run: Run) -> list[Figure]:
         with run.cluster.topic(partitions=1) as topic:
-            writer = _Writer(run.cluster, topic, acks=1)
-            writer.until_written()
-            run.cluster.terminate(1)
-            run.cluster.wait_for_end(1)
-            writer.close()
-            began = time.perf_counter()
-            run.cluster.launch(1)
-            seconds = writer.until_written() - began
-            writer.close()
-            run.cluster.wait_for(1)
-        return [Figure("seconds", seconds, "s")]
+            return [Figure("seconds", seconds_to_first_record(run.cluster, topic), "s")]
 
     return Row("from exec to the first acknowledged record", measure, {"seconds": Target(at_least=False, ratio=0.3)})
 
@@ -104,7 +109,7 @@ def recovery() -> Row:
         shape = Shape(max(2_000_000, int(2_000_000_000 * run.scale)), 1000)
         with run.cluster.topic(partitions=1) as topic:
             clients.replay(run.cluster, topic, shape)
-            writer = _Writer(run.cluster, topic, acks=1)
+            writer = Writer(run.cluster, topic, acks=1)
             run.cluster.kill(1)
             began = time.perf_counter()
             run.cluster.launch(1)
@@ -147,7 +152,7 @@ def memory_under_load() -> Row:
                 clients.replay(run.cluster, topic, shape)
                 records = shape.records // 6
                 answer_bytes = shape.payload_bytes
-                clients.drain(run.cluster, topic, partitions=6, records=records, answer_bytes=answer_bytes, cpus=None)
+                clients.drain(run.cluster, topic, partitions=6, records=records, answer_bytes=answer_bytes)
                 greatest = max(greatest, run.cluster.system(1).pss_bytes())
             return [Figure(_PSS, greatest / 1e6, "MB")]
 
@@ -165,7 +170,7 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
         count = max(2, int(partitions * min(1.0, run.scale * 10)))
         cluster = run.cluster
         with cluster.topic(partitions=count, replication_factor=3, settings={"min.insync.replicas": "2"}) as topic:
-            writer = _Writer(cluster, topic, acks=-1)
+            writer = Writer(cluster, topic, acks=-1)
             _write_for(writer, _STEADY_S)
             broker_id = cluster.leader(topic) if victim == "leader" else cluster.controller()
             with cluster.watching_registration(broker_id) as registration:
@@ -186,14 +191,14 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
     return Row(name, measure, {_GAP: Target(at_least=False, ratio=0.6)}, 3, _SESSION)
 
 
-def _write_for(writer: _Writer, seconds: float) -> None:
+def _write_for(writer: Writer, seconds: float) -> None:
     ends_s = time.perf_counter() + seconds
     while time.perf_counter() < ends_s:
         writer.until_written()
         time.sleep(0.001)
 
 
-def _gaps(writer: _Writer, least_s: float) -> list[tuple[float, float]]:
+def _gaps(writer: Writer, least_s: float) -> list[tuple[float, float]]:
     """Write on for at least so long, and until writes go through again: from one acknowledged record to the next."""
     began = last = time.perf_counter()
     found = []

@@ -1,10 +1,13 @@
 """What the runs of all contestants come to: medians, the better Kafka, aims, and rates that clients limit."""
 
+from pathlib import Path
+
 import pytest
 
 from bench.side_by_side.__main__ import all_rows, chosen_rows
 from bench.side_by_side.comparison import Comparison
-from bench.side_by_side.figures import Figure, Result, Target, results
+from bench.side_by_side.curves import draw
+from bench.side_by_side.figures import Figure, Result, Target, exponent, results
 from bench.side_by_side.report import as_json, as_markdown
 from bench.side_by_side.usage import Usage
 
@@ -146,3 +149,21 @@ def test_json_and_table_tell_the_same() -> None:
     assert "| row | MB/s | 150 (150 to 150) | 100 (100 to 100) | 2.7.2 | 1.50 x | at least 1.2 x | yes |" in table
     assert "1 of 1 aims met." in table
     assert "Left out: other row: no kcat" in table
+
+
+@pytest.mark.parametrize(("power", "factor"), [(0.0, 3.0), (1.0, 0.5), (2.0, 7.0)])
+def test_the_exponent_is_that_of_the_power_law(power: float, factor: float) -> None:
+    assert exponent({size: factor * size**power for size in (10.0, 100.0, 5_000.0)}) == pytest.approx(power, abs=1e-6)
+
+
+def test_points_of_a_curve_are_told_apart_and_drawn(tmp_path: Path) -> None:
+    def curve(*values: float) -> list[Figure]:
+        return [Figure("PSS", value, "MB", at=size) for size, value in zip((10.0, 100.0), values, strict=True)]
+
+    found = results("growth, partitions", {"here": [curve(40, 50)], "2.7.2": [curve(300, 400)]}, {})
+    assert [(each.at, each.barnabas.median, each.kafka and each.kafka.median) for each in found] == [
+        (10, 40, 300),
+        (100, 50, 400),
+    ]
+    (picture,) = draw(found, tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,83 @@
+"""Rows of growth: what more partitions, connections, consumers and bytes cost, as curves with their exponents."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bench.side_by_side import clients
+from bench.side_by_side.clients import Shape
+from bench.side_by_side.figures import Figure, exponent
+from bench.side_by_side.row import CPU_S_GB, Row, Run
+from bench.side_by_side.rows.life import seconds_to_first_record
+
+_GB: Final = 1_000_000_000
+_REQUESTS: Final = 40_000
+_DELIVERED: Final = 4 * _GB
+
+Point = Callable[[Run, int], list[Figure]]
+"""Figures of one size of what grows."""
+
+
+def growth(what: str, sizes: Sequence[int], unit: str, point: Point) -> Row:
+    """One figure of each kind for each size, and the exponent of each curve. A smoke run has the two smallest."""
+
+    def measure(run: Run) -> list[Figure]:
+        points: defaultdict[tuple[str, str], dict[float, float]] = defaultdict(dict)
+        found = []
+        for size in sizes if run.scale >= 1 else sizes[:2]:
+            for figure in point(run, size):
+                points[figure.name, figure.unit][size] = figure.value
+                found.append(Figure(figure.name, figure.value, figure.unit, figure.limiter, at=size))
+        return [*found, *(Figure(f"exponent of {name}", exponent(curve), "") for (name, _), curve in points.items())]
+
+    return Row(f"growth, {what} from {sizes[0]:,} to {sizes[-1]:,}{unit}", measure, is_fresh=True, curve=what + unit)
+
+
+def _partitions(run: Run, count: int) -> list[Figure]:
+    with run.cluster.topic(partitions=count) as topic:
+        seconds = seconds_to_first_record(run.cluster, topic)
+        memory = run.cluster.system(1).pss_bytes() / 1e6
+    return [Figure("exec to first record", seconds, "s"), Figure("PSS", memory, "MB")]
+
+
+def _connections(run: Run, count: int) -> list[Figure]:
+    requests = max(2 * count, int(_REQUESTS * run.scale))
+    with run.cluster.topic(partitions=1) as topic:
+        answers, seconds, usage = clients.single_records(
+            run.cluster, topic, requests=requests, connections=count, window=1
+        )
+    return [
+        Figure("broker CPU a request", usage.brokers / answers * 1e6, "us", usage.limiter),
+        Figure("requests/s", answers / seconds, "requests/s", usage.limiter),
+    ]
+
+
+def _consumers(run: Run, count: int) -> list[Figure]:
+    shape = Shape(max(10_000_000, int(_GB * run.scale)), 1000)
+    with run.cluster.topic(partitions=1) as topic:
+        clients.replay(run.cluster, topic, shape)
+        answer_bytes = int(_DELIVERED * run.scale)
+        volume = clients.drain(
+            run.cluster, topic, partitions=1, records=shape.records, answer_bytes=answer_bytes, connections=count
+        )
+    gigabytes = volume.payload_bytes / 1e9
+    return [
+        Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", volume.usage.limiter),
+        Figure("MB/s", gigabytes * 1000 / volume.seconds, "MB/s", volume.usage.limiter),
+    ]
+
+
+def _log_size(run: Run, gigabytes: int) -> list[Figure]:
+    shape = Shape(max(10_000_000, int(gigabytes * _GB * run.scale)), 1000)
+    with run.cluster.topic(partitions=1) as topic:
+        clients.replay(run.cluster, topic, shape)
+        return [Figure("exec to first record", seconds_to_first_record(run.cluster, topic), "s")]
+
+
+def rows() -> list[Row]:
+    return [
+        growth("partitions", (10, 100, 1_000, 5_000), "", _partitions),
+        growth("connections", (10, 100, 500, 2_000), "", _connections),
+        growth("consumers of a topic", (1, 10, 100), "", _consumers),
+        growth("a log", (1, 5, 20), " GB", _log_size),
+    ]

@@ -56,6 +56,8 @@ class SegmentFlush:
     log_file: File
     size_bytes: int
     index_files: tuple[tuple[File, bytes], ...]
+    is_sealed: bool
+    """Whether it was so when this was made: what came after that is not in it."""
 
     def sync(self) -> None:
         """Write and sync; may run in a thread. Raises OSError."""
@@ -426,17 +428,17 @@ class Segment:
         # Opened here, because the segment may have been renamed when the thread comes to it.
         index_files = [(self._files.disk.open(self.path(suffix), create=True), data) for suffix, data in contents]
         self.pin()
-        return SegmentFlush(self, self.log_file, self.size_bytes, tuple(index_files))
+        return SegmentFlush(self, self.log_file, self.size_bytes, tuple(index_files), self.sealed)
 
     def finish_flush(self, flush: SegmentFlush, *, succeeded: bool) -> None:
-        """Unpin; after a success, which no truncation has overtaken, note it and close a sealed segment."""
+        """Unpin; after a success, which no truncation has overtaken, note it and close what was sealed before."""
         if succeeded:
             self.flushed_bytes = flush.size_bytes
             if flush.index_files:
                 self.indexed_bytes = flush.size_bytes
             self.directory_synced = True
             self.cut_unsynced = False
-            if self.growing is not None and self.sealed:
+            if self.growing is not None and flush.is_sealed:
                 self.has_txn_index = bool(self.growing.aborted)
                 self.growing = None
                 self.sealed = False

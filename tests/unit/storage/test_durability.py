@@ -80,6 +80,24 @@ async def test_a_flush_after_a_roll_keeps_the_new_segments_name():
     assert log.producers.get(7).last_sequence == 3
 
 
+async def test_what_was_appended_and_rolled_while_a_flush_ran_is_not_taken_for_synced():
+    machine = Machine()
+    log = await machine.start()
+    await machine.flush()
+    machine.append(0, 1)
+    flush = log.plan_flush()
+    flush.sync()
+    machine.append(2, 3)
+    log.finish_flush(flush, succeeded=True)
+    assert (log.recovery_point, len(log.segments)) == (2, 2)
+    await machine.flush()
+    await machine.directory.checkpoint_all()
+    assert log.recovery_point == 4
+    log = await machine.cut_power()
+    assert (log.log_end_offset, list(machine.epochs())) == (4, [0, 1, 2, 3])
+    machine.check_timestamps()
+
+
 async def test_without_a_flush_a_new_log_may_be_gone():
     machine = Machine()
     await machine.start()

@@ -5,6 +5,9 @@ good bytes are gathered beside the segment, and put in place while nothing else 
 only if the log still is what it was when they were asked for. They are asked for as a debugging consumer does
 (replica id -2), so that the leader does not take the damaged offset for how far this replica is.
 
+A log that was loaded or cut with damage in it does not know what producers wrote there, nor all that was aborted: when
+it is mended these are read again (`storage.producer_rebuilding`).
+
 What cannot be mended is tried again, later each time, up to a minute.
 """
 
@@ -17,13 +20,14 @@ from typing import Final
 from barnabas.client.connection import Address, Connection
 from barnabas.client.errors import ClientError, KafkaError
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerId, TopicPartition
+from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew, write_over
+from barnabas.storage.producer_rebuilding import rebuild_producers
 from barnabas.storage.replacement import replace_segments
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrubber import Scrubber
@@ -86,7 +90,7 @@ class Mender:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while damaged := self._scrubber.damaged():
+            while damaged := self._scrubber.ailing():
                 await self.mend(damaged)
                 await asyncio.sleep(_LOOK_EACH_MS / 1000)
             self._trials.clear()
@@ -119,7 +123,9 @@ class Mender:
     def _decide(self, partition: Partition) -> OnDamage:
         first = next(iter(partition.log.damage), None)
         if first is None:
-            return OnDamage.WAIT
+            leader_id = partition.leader_id
+            follows = leader_id not in (NO_LEADER, self._replicas.broker_id)
+            return OnDamage.MEND if follows and partition.log.hidden_from is not None else OnDamage.WAIT
         return decide_on_damage(
             broker_id=self._replicas.broker_id,
             leader_id=partition.leader_id,
@@ -143,7 +149,8 @@ class Mender:
             return
         damaged = directory.mending = partition.log
         try:
-            mended = await self._mend_log(partition)
+            mended = await self._mend_log(partition) if damaged.damage else 0
+            await self._read_producers_again(partition)
         except (CannotMend, UnfitBatches, CorruptSegment, ClientError, PartitionRefused, LogOffline) as error:
             log.warning("%s: its damage cannot be mended yet: %s", at, error)
             self._put_off(at)
@@ -176,6 +183,19 @@ class Mender:
             return before - len(partition.log.damage)
         finally:
             connection.close("mended")
+
+    async def _read_producers_again(self, partition: Partition) -> None:
+        """If damage hid some of them, and is gone."""
+        member, directory = partition.log, partition.directory
+        if member.damage or member.hidden_from is None:
+            return
+
+        async def rebuild() -> None:
+            lane = f"scrub:{directory.path}"
+            if not await rebuild_producers(directory, member, offload=self._ports.offload, lane=lane):
+                raise CannotMend("the log has changed meanwhile")
+
+        await partition.change_files(rebuild, leader_epoch=partition.leader_epoch)
 
     async def _renew(self, partition: Partition, connection: Connection) -> None:
         at, damage = partition.topic_partition, "; ".join(map(str, partition.log.damage))

@@ -241,7 +241,8 @@ class Cleaner:
         return due
 
     def _has_to_wait(self, directory: LogDirectory, member: Log) -> bool:
-        if member in self._uncleanable or member.damage or directory.mending is member:
+        is_ailing = member.damage or member.hidden_from is not None
+        if member in self._uncleanable or is_ailing or directory.mending is member:
             return True
         found = self._suspicions.get(member)
         if found is not None and found.generation == member.generation:

@@ -190,6 +190,7 @@ def _take_over(future: Log, present: Log) -> None:
     future.leader_epochs = LeaderEpochs.of_either(present.leader_epochs.entries, future.leader_epochs.entries)
     future.note_epochs_changed()
     future.producers = present.producers
+    future.hidden_from = present.hidden_from
     _follow_marks(future, present)
     future.write_snapshot()
 

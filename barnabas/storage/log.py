@@ -71,6 +71,7 @@ class Log:
         "durable_start_offset",
         "epochs_dirty",
         "generation",
+        "hidden_from",
         "high_watermark",
         "last_flush_ms",
         "leader_epochs",
@@ -102,6 +103,8 @@ class Log:
         self.snapshots = state.snapshots
         self.damage = Damage()
         """What of it is not served to anybody; see `scrubber`."""
+        self.hidden_from: int | None = None
+        """From where its producers and aborted transactions lack what damage hid (`producer_rebuilding.py`)."""
         self.offline = False
         self.directory_synced = True
         self.last_flush_ms = ports.clock.monotonic_ms()
@@ -193,7 +196,8 @@ class Log:
             return old
         old.seal(self.config)
         self.producers.end_offset = base_offset
-        self.snapshots.write(self.producers)
+        if self.hidden_from is None:
+            self.snapshots.write(self.producers)
         segment = self.new_segment(base_offset)
         self.segments.append(segment)
         log.info("%s: rolled a segment at offset %d: %s", self.topic_partition, base_offset, reason)
@@ -316,6 +320,10 @@ class Log:
         self.recovery_point = min(self.recovery_point, cut_offset(self, offset))
         self._truncations += 1
         self.generation += 1
+
+    def note_hidden(self, offset: int) -> None:
+        """Say that what is damaged at `offset` was left out when producers were read from the log."""
+        self.hidden_from = offset if self.hidden_from is None else min(self.hidden_from, offset)
 
     def _begin_truncation(self) -> None:
         assert self._reserved is None, f"{self.topic_partition}: an append is under way"
@@ -467,7 +475,7 @@ class Log:
 
     def write_snapshot(self) -> None:
         """Write a snapshot of the producers at the log's end, so that the next start need not read the log."""
-        if self.log_end_offset > self.log_start_offset:
+        if self.log_end_offset > self.log_start_offset and self.hidden_from is None:
             self.snapshots.write(self.producers)
 
     def move(self, directory: str) -> None:

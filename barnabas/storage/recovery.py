@@ -90,6 +90,7 @@ class LogLoader:
         self._log_end_offset = 0
         self._synced_to = 0
         self._damage: list[DamagedRange] = []
+        self._hidden_from: int | None = None
         self.result: Log | None = None
 
     def steps(self) -> LoadSteps:
@@ -169,7 +170,7 @@ class LogLoader:
                 self._cut_after(scan, path, size_bytes, bases[place + 1 :])
                 break
             producers.end_offset = max(producers.end_offset, next_base or 0)
-            if producers.end_offset > self._log_start_offset:
+            if producers.end_offset > self._log_start_offset and not self._damage and self._hidden_from is None:
                 self._snapshots.write(producers)
         self._producers = producers
 
@@ -240,6 +241,8 @@ class LogLoader:
                 replay_producers(self._disk, path, producers, position=0, end=segment.size_bytes, upto=offset)
             except CorruptSegment as error:
                 log.error("%s: producers after this place are not known: %s", self._topic_partition, error)
+                if self._hidden_from is None:
+                    self._hidden_from = producers.end_offset
         producers.end_offset = offset
         return producers
 
@@ -446,6 +449,10 @@ class LogLoader:
 
     def _note_damage(self, loaded: Log) -> None:
         loaded.damage = Damage(self._damage)
+        if self._hidden_from is not None and self._hidden_from < loaded.log_end_offset:
+            loaded.note_hidden(self._hidden_from)
+        for damaged in self._damage:
+            loaded.note_hidden(damaged.start_offset)
         loaded.damage.keep_segments([segment.base_offset for segment in loaded.segments])
         loaded.damage.keep_within(
             start_offset=loaded.log_start_offset,

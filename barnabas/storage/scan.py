@@ -144,26 +144,32 @@ def apply_to_producers(producers: ProducerState, batch: Buffer, header: BatchHea
     return aborted
 
 
-def replay_producers(disk: Disk, path: str, producers: ProducerState, *, position: int, end: int, upto: int) -> None:
-    """Apply the batches of a segment, from the state's end offset to `upto`, to the producers.
+def replay_producers(
+    disk: Disk, path: str, producers: ProducerState, *, position: int, end: int, upto: int
+) -> list[AbortedTxn]:
+    """Apply the batches of a segment, from the state's end offset to `upto`, to the producers; what was aborted there.
 
     `position` is where a batch starts that is not after the state's end offset. Raises CorruptSegment, with what comes
     before the damage applied.
     """
     file = disk.open(path, writable=False)
+    aborted: list[AbortedTxn] = []
     try:
         for at, header in iterate_file_headers(file, position, end, window_bytes=_REPLAY_WINDOW):
             if header.base_offset >= upto:
-                return
+                break
             if header.next_offset <= producers.end_offset:
                 continue
             try:
                 batch = _read_for_producers(file, at, header, producers)
-                apply_to_producers(producers, batch, header)
+                ended = apply_to_producers(producers, batch, header)
             except CorruptBatch as error:
                 raise CorruptSegment(f"{path}: the batch at byte {at}: {error}") from error
+            if ended is not None:
+                aborted.append(ended)
     finally:
         file.close()
+    return aborted
 
 
 def _read_for_producers(file: File, position: int, header: BatchHeader, producers: ProducerState) -> bytes:

@@ -131,6 +131,10 @@ class Scrubber:
         """The logs that have known damage."""
         return [member for member in self._directories.logs() if member.damage]
 
+    def ailing(self) -> list[Log]:
+        """The logs that have known damage, or do not know yet what damage hid that is mended."""
+        return [member for member in self._directories.logs() if member.damage or member.hidden_from is not None]
+
     def damaged_ranges(self) -> int:
         return sum(len(member.damage) for member in self._directories.logs())
 
@@ -158,6 +162,9 @@ class Scrubber:
             for damaged in (*record.damage.get(at, ()), *found):
                 member.damage.add(damaged)
             self.forget_what_went(member)
+            if member.hidden_from is not None and not member.damage:
+                course.suspects[at, member.hidden_from] = None
+                self._on_damage(member)
             if member.damage:
                 # Looked at again first: it may have been mended, or cut by recovery.
                 course.suspects |= dict.fromkeys((at, damaged.start_offset) for damaged in member.damage)

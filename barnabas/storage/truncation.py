@@ -68,8 +68,9 @@ def truncate(target: "Log", offset: int) -> bool:
         truncate_fully(target, offset)
         return True
     place = _place_of(target, offset)
+    left_out = _left_out(target, place)
     try:
-        cut = _plan_cut(place, _left_out(target, place))
+        cut = _plan_cut(place, left_out)
         producers = _producers_at(target, place)
     except (CorruptSegment, CorruptIndex):
         target.ports.owner.suspect(target, place.segment.base_offset)
@@ -83,6 +84,11 @@ def truncate(target: "Log", offset: int) -> bool:
     target.discard(target.segments.remove_after(place.segment.base_offset))
     place.segment.cut(cut)
     target.producers = producers
+    if target.hidden_from is not None and target.hidden_from >= place.offset:
+        target.hidden_from = None
+    for damaged in left_out:
+        if damaged.start_offset < place.offset:
+            target.note_hidden(damaged.start_offset)
     _complete(target, start_offset=min(place.offset, target.log_start_offset), end_offset=place.offset)
     target.leader_epochs.truncate_from_end(place.offset)
     target.note_epochs_changed()
@@ -101,6 +107,7 @@ def truncate_fully(target: "Log", offset: int) -> None:
     target.segments.replace_all(target.new_segment(offset))
     target.snapshots.remove_all()
     target.producers = ProducerState(end_offset=offset)
+    target.hidden_from = None
     _complete(target, start_offset=offset, end_offset=offset)
     target.leader_epochs.clear()
     target.note_epochs_changed()

@@ -1,6 +1,9 @@
-"""WriteTxnMarkers, version 0: the coordinator of a transaction has its end written into partitions led here.
+"""WriteTxnMarkers, versions 0 and 1: the coordinator of a transaction has its end written into partitions led here.
 
-Each marker is answered for itself, once it is replicated; only brokers send this.
+Each marker is answered for itself, once it is replicated. Brokers send this, and tools that abort a transaction which
+hangs; those of Kafka 4 ask for version 1, which Kafka 2.7 has not.
+
+1 flexible
 """
 
 import asyncio
@@ -106,4 +109,4 @@ async def _tell_groups(broker: Services, marker: WritableTxnMarker, at: TopicPar
     )
 
 
-API: Final = Handler(write_txn_markers.API, handle, oldest=0, newest=0)
+API: Final = Handler(write_txn_markers.API, handle, oldest=0, newest=1)

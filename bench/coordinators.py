@@ -13,6 +13,8 @@ of a core, else nobody (it was waited). Rows:
   was due, so that a stall is seen with all the commits that it holds up;
 - load: a million committed offsets: from the start of the broker's process until every partition of __consumer_offsets
   has answered with what was committed;
+- failover: the same offsets, of two brokers with two replicas, one of which leads everything and is killed: from the
+  kill until the other has answered for every partition. What ZooKeeper's session timeout takes of it is told beside it;
 - transactions: of one record each, with 1 and with 20 producers, beside Kafka 2.7.2 in the same run, by the same loop
   (`bench.transaction_load`). Kafka runs with the JVM options of its own scripts.
 """
@@ -39,7 +41,7 @@ from barnabas.coordinator.partitioning import coordinator_partition
 from barnabas.launcher.broker_process import answers_api_versions
 from barnabas.launcher.cluster import LocalCluster
 from bench import group_load, transaction_load
-from bench.raw_line import create_topic, open_line, pace
+from bench.raw_line import controller_of, create_topic, open_line, pace, until_replicated
 from bench.replication import Row
 from bench.systems import System
 from bench.transaction_load import Transactions
@@ -49,7 +51,9 @@ T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results"
 TOPIC: Final = "t"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
 OFFSETS_PARTITIONS: Final = 50
+SESSION_MS: Final = 6_000
 HEARTBEAT_INTERVAL_S: Final = 3.0
 INITIAL_DELAY_S: Final = 3.0
 PARTITIONS_A_GROUP: Final = 100
@@ -93,10 +97,15 @@ class Brokers:
         """Each broker with its children."""
         found = []
         for broker_id in self.cluster.broker_ids:
-            pid = self.cluster.pid(broker_id)
-            assert pid is not None
+            pid = _pid(self.cluster, broker_id)
             found.append(System(str(broker_id), self.cluster.port(broker_id), (pid,)))
         return found
+
+
+def _pid(cluster: LocalCluster, broker_id: int) -> int:
+    pid = cluster.pid(broker_id)
+    assert pid is not None, f"broker {broker_id} does not run"
+    return pid
 
 
 @dataclass(slots=True)
@@ -244,9 +253,41 @@ def load(options: Options) -> list[Row]:
     return [Row(f"{groups * PARTITIONS_A_GROUP} offsets answered after a restart", all_s, "s", 20.0, notes=notes)]
 
 
-def _loads(cluster: LocalCluster) -> list[tuple[int, int]]:
+def failover(options: Options) -> list[Row]:
+    """How long until committed offsets are served by another broker."""
+    groups = max(OFFSETS_PARTITIONS, options.offsets // PARTITIONS_A_GROUP)
+    settings = {"auto.leader.rebalance.enable": "false", "zookeeper.session.timeout.ms": str(SESSION_MS)}
+    with _cluster(2, settings) as brokers:
+        cluster = brokers.cluster
+        asyncio.run(_create(brokers.bootstrap, PARTITIONS_A_GROUP, 2))
+        filling = group_load.fill(brokers.bootstrap, TOPIC, groups=groups, partitions=PARTITIONS_A_GROUP)
+        group_ids = asyncio.run(filling)
+        chosen = {coordinator_partition(group_id, OFFSETS_PARTITIONS): group_id for group_id in group_ids}.values()
+        # Who stops hands everything to the other, which keeps it.
+        cluster.stop_broker(2)
+        cluster.start_broker(2)
+        asyncio.run(until_replicated(brokers.bootstrap, CONSUMER_OFFSETS, 2))
+        loads_before = len(_loads(cluster, 2))
+        (before_s,) = (system.cpu_seconds() for system in brokers.systems()[1:])
+        began = time.perf_counter()
+        cluster.kill(1)
+        other = Address(cluster.host, cluster.port(2))
+        asyncio.run(group_load.all_committed(other, TOPIC, chosen, partitions=PARTITIONS_A_GROUP))
+        all_s = time.perf_counter() - began
+        loads = _loads(cluster, 2)[loads_before:]
+        cpu_s = System("2", cluster.port(2), (_pid(cluster, 2),)).cpu_seconds() - before_s
+    notes = {
+        "s of it ZooKeeper's session": SESSION_MS / 1000,
+        "records loaded": sum(records for records, _ in loads),
+        "longest load of a partition ms": max(took_ms for _, took_ms in loads),
+        "CPU s of the broker": round(cpu_s, 1),
+    }
+    return [Row(f"{groups * PARTITIONS_A_GROUP} offsets answered after a failover", all_s, "s", 20.0, notes=notes)]
+
+
+def _loads(cluster: LocalCluster, broker_id: int = 1) -> list[tuple[int, int]]:
     """(records, milliseconds) of each load of a coordinator, as the broker told of them."""
-    text = cluster.log_file(1).read_text(encoding="utf-8")
+    text = cluster.log_file(broker_id).read_text(encoding="utf-8")
     return [(int(records), int(took_ms)) for records, took_ms in _LOADED.findall(text)]
 
 
@@ -288,9 +329,9 @@ async def _transactions(
     }
 
 
-async def _create(bootstrap: Address, partitions: int) -> None:
-    line = await open_line(bootstrap)
-    await create_topic(line, TOPIC, partitions)
+async def _create(bootstrap: Address, partitions: int, replicas: int = 1) -> None:
+    line = await open_line(await controller_of(bootstrap))
+    await create_topic(line, TOPIC, partitions, replicas)
     line.close()
 
 
@@ -311,6 +352,7 @@ ROWS: Final[Mapping[str, Callable[[Options], list[Row]]]] = {
     "rebalance": rebalance,
     "commits": commits,
     "load": load,
+    "failover": failover,
     "transactions": transactions,
 }
 

@@ -32,6 +32,8 @@ _ASSIGNMENT: Final = b"a" * 64
 _GROUPS_AT_ONCE: Final = 100
 _FRAMES_A_LINE: Final = 20
 _FILLING_LINES: Final = 8
+_AGAIN_S: Final = 0.05
+_PATIENCE_S: Final = 120.0
 
 
 @dataclass(slots=True)
@@ -89,12 +91,7 @@ class Member:
 
 async def coordinator(bootstrap: Address, group_id: str) -> Address:
     """Where a group's coordinator is, once it serves the group."""
-    line = await open_line(bootstrap)
-    try:
-        address = await coordinator_of(line, group_id, GROUP)
-    finally:
-        line.close()
-    line = await open_line(address)
+    address, line = await _line_to_coordinator(bootstrap, group_id)
     try:
         await until_served(
             lambda: line.ask(offset_fetch.API, OffsetFetchRequest(group_id, None)),
@@ -103,6 +100,21 @@ async def coordinator(bootstrap: Address, group_id: str) -> Address:
     finally:
         line.close()
     return address
+
+
+async def _line_to_coordinator(bootstrap: Address, group_id: str) -> tuple[Address, Line]:
+    asking = await open_line(bootstrap)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                address = await coordinator_of(asking, group_id, GROUP)
+                try:
+                    return address, await open_line(address)
+                except OSError:
+                    # It was killed, and the others have not been told yet.
+                    await asyncio.sleep(_AGAIN_S)
+    finally:
+        asking.close()
 
 
 async def new_members(bootstrap: Address, group_id: str, count: int) -> list[Member]:

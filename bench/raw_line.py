@@ -149,6 +149,17 @@ async def coordinator_of(line: Line, key: str, kind: int) -> Address:
     return Address(found.host, found.port)
 
 
+async def controller_of(bootstrap: Address) -> Address:
+    """Where the controller is."""
+    line = await open_line(bootstrap)
+    try:
+        told = await _until_told(line, lambda told: any(each.node_id == told.controller_id for each in told.brokers))
+    finally:
+        line.close()
+    found = next(each for each in told.brokers if each.node_id == told.controller_id)
+    return Address(found.host, found.port)
+
+
 async def create_topic(line: Line, name: str, partitions: int, replication_factor: int = 1) -> None:
     """Create a topic as soon as there are brokers for it, and return when all of it is led."""
     await _until_told(line, lambda told: len(told.brokers) >= replication_factor)
@@ -163,9 +174,26 @@ async def create_topic(line: Line, name: str, partitions: int, replication_facto
     await _until_told(line, is_led)
 
 
-async def _until_told(line: Line, holds: Callable[[MetadataResponse], bool]) -> None:
+async def until_replicated(bootstrap: Address, topic: str, replicas: int) -> None:
+    """Return when so many replicas of each partition of a topic are in sync."""
+    line = await open_line(bootstrap)
+
+    def is_whole(told: MetadataResponse) -> bool:
+        found = [each for found in told.topics if found.name == topic for each in found.partitions]
+        return bool(found) and all(len(each.isr_nodes) == replicas for each in found)
+
+    try:
+        await _until_told(line, is_whole)
+    finally:
+        line.close()
+
+
+async def _until_told(line: Line, holds: Callable[[MetadataResponse], bool]) -> MetadataResponse:
     async with asyncio.timeout(_PATIENCE_S):
-        while not holds(await line.ask(metadata.API, MetadataRequest(None))):  # noqa: ASYNC110 - nobody tells
+        while True:
+            told: MetadataResponse = await line.ask(metadata.API, MetadataRequest(None))
+            if holds(told):
+                return told
             await asyncio.sleep(_AGAIN_S)
 
 

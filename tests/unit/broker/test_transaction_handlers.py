@@ -79,6 +79,11 @@ class TransactionTalk(GroupTalk):
             while (await self.state()).transaction_state != name:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
 
+    async def coordinator_epoch(self) -> int:
+        shard = await self.broker.services.coordination.transaction_shard("a")
+        assert shard is not None
+        return shard.coordinator_epoch
+
     def is_all_stable(self) -> bool:
         partition = self.broker.services.replicas.partition(T0)
         assert partition is not None
@@ -178,7 +183,11 @@ async def test_partitions_join_all_or_none(talk: TransactionTalk) -> None:
     }
     internal = await talk.add(producer, 0, topic="__consumer_offsets")
     assert internal == {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-    assert (await talk.state()).transaction_state == "Empty"
+    described = await talk.state()
+    assert (described.transaction_state, described.coordinator_leader_epoch) == (
+        "Empty",
+        await talk.coordinator_epoch(),
+    )
 
 
 async def test_ids_that_can_be_none_are_refused(talk: TransactionTalk) -> None:

@@ -143,6 +143,18 @@ def test_offsets_of_groups_whose_subscriptions_are_unknown_stay(group: Driven) -
     assert delete_offsets(group, "t", group_id="none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_however_many_offsets_are_deleted_the_log_may_divide_them(group: Driven) -> None:
+    group.commit(topics={"t": tuple(range(1_000))})
+    every = [OffsetDeleteRequestPartition(number) for number in range(1_000)]
+    request = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", every)])
+    outcome = group.machine.delete_offsets(group.ticket(), request)
+    assert (len(outcome.records), outcome.is_divisible) == (1_000, True)
+    whole = group.machine.delete_group(group.ticket(), "g", **group.clock)
+    assert 0 < len(whole.records) < 1_000
+    assert whole.is_divisible
+    assert not whole.replies, "it is answered after the last piece"
+
+
 def test_an_empty_group_goes_with_its_last_offset(group: Driven) -> None:
     (leader,) = group.stable(1)
     group.commit(member_id=leader, generation_id=1, topics={"t": (0,), "u": (0,)})

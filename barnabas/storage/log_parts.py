@@ -11,7 +11,8 @@ from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.segment import Segment, SegmentFiles, SegmentFlush
+from barnabas.storage.segment import Segment, SegmentFiles
+from barnabas.storage.segment_flush import SegmentFlush
 from barnabas.storage.segments import Segments
 from barnabas.storage.snapshots import Snapshots
 

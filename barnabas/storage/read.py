@@ -113,10 +113,13 @@ def _position_of(log: "Log", segment: Segment, offset: int) -> int | None:
     """As `Segment.position_of`, not looked for in what is known to be damaged."""
     damaged = log.damage.last_before(offset, segment_base_offset=segment.base_offset) if log.damage else None
     try:
-        return segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
+        position = segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
     except CorruptSegment:
         log.ports.owner.suspect(log, offset)
         raise
+    if segment.index_problem is not None:
+        log.ports.owner.suspect(log, segment.base_offset)
+    return position
 
 
 def _cut(

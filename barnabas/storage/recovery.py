@@ -303,6 +303,7 @@ class LogLoader:
         scan = self._scan_trusted(segment, ProducerState(end_offset=segment.base_offset))
         if scan.problem is not None:
             log.error("%s: kept, though damaged: %s: %s", self._topic_partition, segment.path(LOG_SUFFIX), scan.problem)
+        scan.time_index.maybe_append(scan.max_timestamp, scan.offset_of_max_timestamp - segment.base_offset)
         segment.growing = GrowingIndexes(scan.offset_index, scan.time_index, self._aborted(segment, scan))
         segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
         segment.sealed = True

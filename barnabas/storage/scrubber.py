@@ -13,9 +13,10 @@ taken away meanwhile (`Log.generation`). What is damaged is noted in `Log.damage
 `on_damage` hears of it, once for each range. Mending is not done here: a follower asks its leader
 (`replication.mending`).
 
-An index of aborted transactions that cannot be read is built again (`aborted_rebuilding`).
+An index of aborted transactions that cannot be read is built again (`aborted_rebuilding`), and so are the others where
+a reader found that they lie (`index_rebuilding`).
 
-Left out: the other indexes, which readers do not trust and recovery builds again, and what lies below the log's start.
+Left out: indexes that nobody reads, and what lies below the log's start.
 """
 
 import asyncio
@@ -31,8 +32,9 @@ from barnabas.runtime.offload import Offload
 from barnabas.storage.aborted_rebuilding import lacks_aborted, rebuild_aborted
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
-from barnabas.storage.file_names import TXN_INDEX_SUFFIX
+from barnabas.storage.file_names import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from barnabas.storage.index import CorruptIndex
+from barnabas.storage.index_rebuilding import rebuild_indexes
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.log import Log
 from barnabas.storage.scan import CorruptSegment
@@ -345,15 +347,17 @@ class Scrubber:
         return Place(position, segment.base_offset) if position and position < segment.size_bytes else begin
 
     async def _has_mended_index(self, directory: LogDirectory, member: Log, segment: Segment) -> bool:
-        """Have the segment's index of aborted transactions built again if it cannot be read; whether that was so."""
+        """Have the segment's indexes built again that cannot be read, or were found to lie; whether that was so."""
         problem = None
         try:
             if (problem := lacks_aborted(segment)) is not None:
                 log.error("%s: %s", segment.path(TXN_INDEX_SUFFIX), problem)
                 await rebuild_aborted(directory, member, segment, offload=self._offload, lane=_lane(directory))
+            elif segment.growing is None and (problem := segment.index_problem) is not None:
+                await rebuild_indexes(directory, member, segment, offload=self._offload, lane=_lane(directory))
         except CorruptSegment as error:
             # Tried again when somebody asks, or in the next pass.
-            log.warning("%s: cannot be built again now: %s", segment.path(TXN_INDEX_SUFFIX), error)
+            log.warning("%s: its indexes cannot be built again now: %s", segment.path(LOG_SUFFIX), error)
         except OSError as error:
             # A log that was deleted or moved meanwhile took its files along.
             if not member.offline and not isinstance(error, FileNotFoundError):

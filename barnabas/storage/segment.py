@@ -33,6 +33,7 @@ from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, Offse
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
 from barnabas.storage.scan import CorruptSegment, iterate_file_headers, verify_at
+from barnabas.storage.segment_flush import SegmentFlush
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
 log = logging.getLogger(__name__)
@@ -46,30 +47,6 @@ class SegmentFiles:
 
     disk: Disk
     open_files: OpenFiles
-
-
-@dataclass(slots=True, frozen=True)
-class SegmentFlush:
-    """What to write and to sync so that a segment survives a power cut as it was when this was made."""
-
-    segment: "Segment"
-    log_file: File
-    size_bytes: int
-    index_files: tuple[tuple[File, bytes], ...]
-    is_sealed: bool
-    """Whether it was so when this was made: what came after that is not in it."""
-
-    def sync(self) -> None:
-        """Write and sync; may run in a thread. Raises OSError."""
-        try:
-            for file, data in self.index_files:
-                file.pwrite(data, 0)
-                file.truncate(len(data))
-                file.fsync()
-            self.log_file.fsync()
-        finally:
-            for file, _ in self.index_files:
-                file.close()
 
 
 class Segment:
@@ -93,6 +70,7 @@ class Segment:
         "flushed_bytes",
         "growing",
         "has_txn_index",
+        "index_problem",
         "indexed_bytes",
         "max_timestamp",
         "offset_of_max_timestamp",
@@ -119,6 +97,8 @@ class Segment:
         self.growing: GrowingIndexes | None = GrowingIndexes()
         self.sealed = False
         self.has_txn_index = False
+        self.index_problem: str | None = None
+        """Why the index or the time index of a closed segment goes unused, until they are built again."""
         self._log_file: File | None = None
         self._index_file: StoredIndex | None = None
         self._time_index_file: StoredIndex | None = None
@@ -238,8 +218,21 @@ class Segment:
             if start == at_least and isinstance(error, CorruptSegment):
                 raise
             # Indexes of closed segments are looked at cheaply when a log is loaded; what lies is found here.
-            log.warning("%s: goes unused for offset %d: %s", self.path(INDEX_SUFFIX), offset, error)
-            return self._scan_for(offset, at_least)
+            position = self._scan_for(offset, at_least)
+            self._blame_index(INDEX_SUFFIX, error)
+            return position
+
+    def _blame_index(self, suffix: str, error: Exception) -> None:
+        if self.index_problem is None and self.growing is None:
+            log.warning("%s: goes unused: %s", self.path(suffix), error)
+            self.index_problem = str(error)
+
+    def reread_indexes(self) -> None:
+        """The files of the index and the time index are others now."""
+        for stored in (self._index_file, self._time_index_file):
+            if stored is not None:
+                stored.close()
+        self._index_file = self._time_index_file = self.index_problem = None
 
     def _scan_for(self, offset: int, start: int) -> int | None:
         for at, header in iterate_file_headers(self.log_file, start, self.size_bytes):
@@ -274,7 +267,7 @@ class Segment:
                 entry = self._stored_times().last_at_most(timestamp)
                 relative = entry[1] if entry else 0
             except CorruptIndex as error:
-                log.warning("%s: goes unused: %s", self.path(TIME_INDEX_SUFFIX), error)
+                self._blame_index(TIME_INDEX_SUFFIX, error)
         return max(self.base_offset + relative, start_offset)
 
     def next_indexed_offset(self, position: int) -> int | None:
@@ -285,7 +278,7 @@ class Segment:
         try:
             entry = self._stored_offsets().first_at_least(position)
         except CorruptIndex as error:
-            log.warning("%s: goes unused: %s", self.path(INDEX_SUFFIX), error)
+            self._blame_index(INDEX_SUFFIX, error)
             return None
         return None if entry is None else self.base_offset + entry[0]
 

@@ -285,3 +285,17 @@ async def test_a_batch_greater_than_the_scans_window_is_checked_in_pieces(tmp_pa
     change(tmp_path / LOG, log.size_bytes - 9, b"\xff")
     log = await recovered(tmp_path, caplog)
     assert offsets(log) == [0]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_time_index_that_was_built_again_tells_of_the_greatest_timestamp_after_the_next_start(tmp_path, clean):
+    # The last of the four batches of a segment has no entry of its own in the indexes.
+    config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+    await stopped(tmp_path, config=config) if clean else await killed(tmp_path, flush_to=9, config=config)
+    (tmp_path / "topic-0/00000000000000000004.timeindex").unlink()
+    for _ in range(2):
+        store = await open_store(str(tmp_path), config=config)
+        log = store.directories.log(TP)
+        assert log.segments[1].max_timestamp == NOW + 7
+        assert offset_for_timestamp(log, NOW + 7).offset == 7
+        await store.directories.close()

@@ -1,6 +1,7 @@
 """The scrubber over logs: what it finds is not read any more, what is good is, and it goes on where it was."""
 
 import contextlib
+from struct import pack
 
 import pytest
 
@@ -261,3 +262,39 @@ async def test_a_search_by_time_passes_over_damage_below_the_start_of_the_log(at
         8,
         9,
     ]
+
+
+INDEX_PATH = "/data/topic-0/00000000000000000004.index"
+LYING = {
+    "mid batch": (INDEX_PATH, pack(">ii", 1, ONE + 9)),
+    "behind the offset": (INDEX_PATH, pack(">ii", 0, 3 * ONE)),
+    "the time index": (INDEX_PATH.replace(".index", ".timeindex"), b""),
+}
+
+
+@pytest.mark.parametrize("how", [*LYING])
+async def test_an_index_that_a_reader_found_to_lie_is_built_again_in_the_running_broker(how):
+    world = await World().start(10)
+    path, data = LYING[how]
+    good = {each: world.disk.read_bytes(each) for each in (INDEX_PATH, INDEX_PATH.replace(".index", ".timeindex"))}
+    # Its entries are counted when it is opened.
+    assert offset_for_timestamp(world.log, NOW + 6).offset == 6
+    file = world.disk.open(path)
+    file.pwrite(data, 0)
+    file.truncate(max(len(data), 8) if data else 0)
+    file.close()
+    segment = world.log.segments[1]
+    segment._positions.clear()
+    if path == INDEX_PATH:
+        assert offsets(read_bytes(world.log, 5, max_bytes=1)) == [5]
+    else:
+        assert offset_for_timestamp(world.log, NOW + 6).offset == 6
+    assert segment.index_problem is not None
+    await world.scrub()
+    assert segment.index_problem is None
+    assert {each: world.disk.read_bytes(each) for each in good} == good
+    segment._positions.clear()
+    assert offset_for_timestamp(world.log, NOW + 6).offset == 6
+    assert offsets(read_bytes(world.log, 5, max_bytes=1)) == [5]
+    assert segment.index_problem is None
+    assert not world.log.damage

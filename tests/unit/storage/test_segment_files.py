@@ -268,6 +268,6 @@ def test_an_entry_that_lies_in_a_closed_segments_index_is_not_believed(tmp_path,
     path.write_bytes(entries)
     assert [len(read_bytes(log, offset)) // ONE for offset in range(30)] == [30 - offset for offset in range(30)]
     assert [offset_for_timestamp(log, NOW + number).offset for number in range(31)] == list(range(31))
-    assert "goes unused for offset" in caplog.text
+    assert "goes unused: the entry for offset 4 points behind it" in caplog.text
     assert log.truncate_to(4)
     assert [len(read_bytes(log, offset)) // ONE for offset in range(4)] == [4, 3, 2, 1]

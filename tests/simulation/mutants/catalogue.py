@@ -1,12 +1,18 @@
 """The mutants, by their number in the museum of bugs (`tests/simulation/museum.toml`)."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from barnabas.simulation.plan import Scene
-from tests.simulation.mutants import cluster, compaction, outcomes, replication, stories
-from tests.simulation.mutants.mutant import Mutant, mutant
+from tests.simulation.mutants import (
+    cluster,
+    compaction,
+    coordinator_plans,
+    coordinators,
+    outcomes,
+    replication,
+    stories,
+)
+from tests.simulation.mutants.mutant import Mutant, Plan, mutant
 
 _COUNTS: Final = ("replication.leader", "LeaderState.counts", replication.every_fetch_counts)
 _FENCE: Final = ("replication.leader", "fence", replication.no_fence)
@@ -70,6 +76,8 @@ CLUSTER: Final[Mapping[int, Mutant]] = {
         ("controller.office", "Office.fenced", cluster.write_without_fence),
         ("controller.fencing", "decide_fence", cluster.obey_any_controller),
     ),
+    53: coordinator_plans.EARLY,
+    55: coordinator_plans.SENT_ONCE,
     32: mutant(
         "brokers are told of partitions before they know each other",
         ("controller.outbox", "Outbox.greet", cluster.lead_before_metadata),
@@ -105,21 +113,34 @@ COMPACTION: Final[Mapping[str, Mutant]] = {
 }
 """Compaction. Drawn seeds find them."""
 
-HUNTED: Final[Mapping[int | str, Mutant]] = {**CLUSTER, **OUTCOMES, **COMPACTION}
+COORDINATION: Final[Mapping[str, Mutant]] = {
+    "open": mutant(
+        "readers of what is committed are given what is open",
+        ("barnabas.storage.producer_state", "ProducerState._refresh_unstable", coordinators.hide_nothing),
+    ),
+    "generation": mutant(
+        "offsets are taken from members of earlier generations",
+        ("barnabas.coordinator.group_requests", "commit_refusal", coordinators.take_from_anybody),
+        ("barnabas.coordinator.group_requests", "txn_commit_refusal", coordinators.take_from_anybody),
+    ),
+    "pending": mutant(
+        "offsets count before their transaction is committed",
+        (
+            "barnabas.coordinator.offsets.committed",
+            "CommittedOffsets.replay_pending",
+            coordinators.offsets_count_at_once,
+        ),
+    ),
+}
+"""Groups and transactions, no bugs of the museum. Drawn seeds find them."""
 
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A bug, the story that shows it, and what the story's cluster is like (`run_plan`)."""
-
-    bug: Mutant
-    story: Callable[[Scene], Awaitable[None]]
-    cluster: Mapping[str, Any] = field(default_factory=dict)
+HUNTED: Final[Mapping[int | str, Mutant]] = {**CLUSTER, **OUTCOMES, **COMPACTION, **COORDINATION}
 
 
 _WANTED: Final = "broker.fetch_sessions"
 
 PLANS: Final[Mapping[int, Plan]] = {
+    **coordinator_plans.PLANS,
     6: Plan(
         MODEL[6],
         stories.a_replica_joins_too_early,

@@ -5,14 +5,29 @@ a short load. A seed that fails without the mutant too says nothing of it and is
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from barnabas.simulation.coordinator_load import CoordinatorLoad
 from barnabas.simulation.draws import Draws
 from barnabas.simulation.trial import run_seed
 from barnabas.simulation.wires import WireWeather
 from tests.simulation.mutants.catalogue import HUNTED, OUTCOMES
 from tests.simulation.mutants.mutant import planted
+
+_COORDINATORS: Final = CoordinatorLoad(
+    members=2, transactors=2, copiers=2, transaction_timeout_ms=4_000, mean_gap_s=10.0
+)
+_COORDINATOR_SETTINGS: Final = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "min.insync.replicas": "2",
+    "group.initial.rebalance.delay.ms": "500",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +40,8 @@ class Bias:
     is_slow: bool = False
     think_s: float = 0.1
     compacted: int = 0
+    has_coordinators: bool = False
+    """Groups, transactors and copiers instead of the other clients."""
 
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
@@ -45,6 +62,13 @@ class Bias:
         if self.compacted:
             draws.partitions, draws.load.value_bytes, draws.load.think_s = 1, 60, 0.3
             draws.compacted_settings |= {"segment.bytes": "400", "min.compaction.lag.ms": "0"}
+        draws.coordinators = CoordinatorLoad()
+        if self.has_coordinators:
+            draws.coordinators = replace(_COORDINATORS)
+            draws.settings |= _COORDINATOR_SETTINGS
+            draws.producers = draws.readers = 1
+            draws.consumers = draws.old_producers = draws.old_readers = 0
+            draws.format_errands = ()
         if self.is_slow:
             draws.weather, draws.shuffle, draws.drift = WireWeather(latency_s=(0.1, 0.4)), 0.0, {}
             draws.load.think_s, draws.load.max_records, draws.producers = self.think_s, 1, 4
@@ -56,6 +80,9 @@ _RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
 _SPARSE: Final = Bias({"chase": 8, "crash": 1}, 2.0, 1.0, is_slow=True, think_s=4.0)
 """Leaders change with few records between two of them, or none."""
 
+
+_BUSY: Final = Bias({"crash": 4, "expire": 4, "isolate": 2, "chase": 2}, has_coordinators=True)
+_CRASHING: Final = Bias({"crash": 6, "chase": 6, "isolate": 2}, 2.0, 1.0, has_coordinators=True)
 
 BIASES: Final[Mapping[int | str, Bias]] = {
     1: Bias({"crash": 8, "expire": 4}, 3.0, 1.5),
@@ -70,6 +97,11 @@ BIASES: Final[Mapping[int | str, Bias]] = {
     22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
     27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),
     32: Bias({"expire": 4, "crash": 2}),
+    53: _CRASHING,
+    55: _BUSY,
+    "open": _BUSY,
+    "generation": _BUSY,
+    "pending": _BUSY,
     "uncommitted": Bias({"expire": 5, "crash": 3, "cut off": 3}, 4.0, 1.5, compacted=2),
     "last value": Bias({"expire": 1, "crash": 1}, compacted=2),
     **dict.fromkeys(OUTCOMES, Bias({"write": 6, "expire": 2}, 2.0, 1.5)),

@@ -6,10 +6,12 @@ of a `with`, in every module that has the function by name, and counts how often
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from barnabas.simulation.plan import Scene
 
 Rule = Callable[..., Any]
 Patch = tuple[str, str, Callable[[Rule], Rule]]
@@ -24,6 +26,15 @@ class Mutant:
 
     title: str
     patches: tuple[Patch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A bug, the story that shows it, and what the story's cluster is like (`run_plan`)."""
+
+    bug: Mutant
+    story: Callable[[Scene], Awaitable[None]]
+    cluster: Mapping[str, Any] = field(default_factory=dict)
 
 
 def mutant(title: str, *patches: Patch) -> Mutant:

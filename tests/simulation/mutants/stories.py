@@ -6,6 +6,7 @@ partition. What a plan looks at beside the invariants and the clients' history i
 
 import errno
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import delete_records
 from barnabas.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.simulation.load import ClientProcess
@@ -35,10 +36,10 @@ def partition_on(scene: Scene, number: int) -> Partition | None:
     return None if broker is None else broker.services.replicas.partition(scene.partition)
 
 
-async def leader_of(scene: Scene, *, otherwise: int | None = None) -> int:
+async def leader_of(scene: Scene, *, otherwise: int | None = None, at: TopicPartition | None = None) -> int:
     """Who leads, once somebody but `otherwise` does."""
-    await scene.until(lambda: scene.leader() not in (None, otherwise))
-    leader = scene.leader()
+    await scene.until(lambda: scene.leader(at) not in (None, otherwise))
+    leader = scene.leader(at)
     assert leader is not None
     return leader
 

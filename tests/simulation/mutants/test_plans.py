@@ -3,8 +3,8 @@
 import pytest
 
 from barnabas.simulation.plan import run_plan
-from tests.simulation.mutants.catalogue import OTHER_PLANS, PLANS, Plan
-from tests.simulation.mutants.mutant import planted
+from tests.simulation.mutants.catalogue import OTHER_PLANS, PLANS
+from tests.simulation.mutants.mutant import Plan, planted
 
 ALL: dict[int | str, Plan] = {**PLANS, **OTHER_PLANS}
 

@@ -157,6 +157,12 @@ def test_an_offset_that_nobody_committed_is_found(group: Group) -> None:
     assert group.kinds() == {GroupAnomaly.NEVER_COMMITTED}
 
 
+def test_an_offset_that_is_read_before_anybody_commits_it_is_found(group: Group) -> None:
+    group.look(5)
+    group.commit(5)
+    assert group.kinds() == {GroupAnomaly.NEVER_COMMITTED}
+
+
 def test_a_commit_of_unknown_fate_may_act_late(group: Group) -> None:
     group.commit(5, Outcome.UNKNOWN)
     group.look(None)
@@ -225,6 +231,14 @@ def test_what_is_handed_out_after_its_commit_came_too_late(group: Group) -> None
     group.hand_out(0)
     group.read_all(0)
     assert group.kinds() == {GroupAnomaly.PASSED_OVER}
+
+
+def test_of_a_record_that_is_handed_out_twice_the_first_time_counts(group: Group) -> None:
+    group.hand_out(0)
+    group.commit(1)
+    group.hand_out(0)
+    group.read_all(0)
+    assert group.kinds() == set()
 
 
 def test_who_reads_what_is_committed_is_not_given_the_rest(group: Group) -> None:

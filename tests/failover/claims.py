@@ -43,7 +43,7 @@ _INSIDE: Final = "BARNABAS_CLAIM_WORLD"
 _STALL: Final = "stall"
 _STALL_SECONDS: Final = 20.0
 _EXACTLY_ONCE: Final = "exactly-once"
-_COPIED: Final = exactly_once.Plan(records=1_000_000, rate=3000, most=1000)
+_COPIED: Final = exactly_once.Plan(records=1_000_000, rate=3000, most=1000, most_open=90_000)
 _MOST_TIMES: Final = 2.0
 PARTITIONS: Final = 12
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
@@ -219,7 +219,8 @@ def summary(report: Report) -> str:
     """The last lines about a claim."""
     resumed = sorted(outcome.resumed_ms for outcome in report.outcomes if outcome.resumed_ms is not None)
     verdict = {name: value for name, value in report.verdict.items() if name != "findings"}
-    lines = [f"{report.claim}, seed {report.seed}: {len(report.outcomes)} faults, {verdict}"]
+    count = len(report.outcomes) or len(verdict.pop("faults", []))
+    lines = [f"{report.claim}, seed {report.seed}: {count} faults, {verdict}"]
     if resumed:
         lines.append(f"writes resumed after {resumed[0]} .. {resumed[len(resumed) // 2]} .. {resumed[-1]} ms")
         lines.append(f"full ISR after at most {max(outcome.isr_seconds for outcome in report.outcomes)} s")

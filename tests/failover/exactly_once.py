@@ -72,16 +72,15 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is copied: `records` at most, `rate` a second, `most` in a transaction."""
+    """How much is copied: `records` at most, `rate` a second, `most` in a transaction.
+
+    `most_open` wait to be copied at most, by the group that is behind: enough for all others while one cannot go on.
+    """
 
     records: int
     rate: int
     most: int
-
-    @property
-    def most_open(self) -> int:
-        """So many wait to be copied at most: enough for all while a fault is played."""
-        return self.rate * 10
+    most_open: int
 
 
 @dataclass(slots=True)
@@ -393,7 +392,8 @@ def play(
         stage.finish()
         seen.records = stage.source.sent
         seen.transactions = {
-            client.name: {"committed": client.said("c"), "aborted": client.said("a")} for client in stage.clients
+            client.name: {"committed": client.said("c"), "aborted": client.said("a"), "stuck": client.stuck}
+            for client in stage.clients
         }
         seen.seconds = round(time.monotonic() - began, 1)
         seen.findings = stage.judge()

@@ -35,6 +35,7 @@ def test_what_is_copied_is_there_once_and_the_bank_keeps_its_sum(tmp_path: Path,
     def goes_on(stage: Stage) -> str | None:
         return stage.random.choice(DRAWN) if time.monotonic() < until_s else None
 
-    seen = play(tmp_path, Plan(records=1_000_000, rate=400, most=50), FAULTS, seed=seed, goes_on=goes_on)
+    plan = Plan(records=1_000_000, rate=400, most=50, most_open=4000)
+    seen = play(tmp_path, plan, FAULTS, seed=seed, goes_on=goes_on)
     print(f"{seen.records} records copied twice in {seen.seconds} s: {seen.transactions}")
     assert seen.findings == []

@@ -85,9 +85,11 @@ async def run(job: Job) -> None:
         heartbeat_interval_ms=1000,
         partition_max_bytes=job.most * _RECORD_BYTES,
     )
+    # A broker that is silent is left before the transaction is 60 s old.
+    options = ClusterOptions(client_id=job.transactional_id, request_timeout_ms=10_000)
     writes = ProducerOptions(transactional_id=job.transactional_id, linger_ms=2)
     async with (
-        open_cluster(job.bootstrap, options=ClusterOptions(client_id=job.transactional_id)) as cluster,
+        open_cluster(job.bootstrap, options=options) as cluster,
         Producer(cluster, options=writes) as producer,
         Consumer(cluster, reads) as consumer,
     ):

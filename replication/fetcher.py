@@ -1,9 +1,9 @@
 """Fetches the partitions that this broker follows from one leader, over one connection: one task for each such pair.
 
 A round asks where the epochs of new partitions end and cuts their logs (`replication.follower`), then sends one Fetch
-of the session (`replication.fetch_session`) and applies its answer partition by partition, letting the loop turn every
-2 ms or 1 MiB. What has to wait for a disk (a slow directory, a cut, `flush.messages=1`) goes on in a task of its own
-while the partition is left out of the session, so the others do not wait; the bytes that such tasks hold are bounded.
+of the session (`barnabas.client.fetch_session`) and applies its answer partition by partition, letting the loop turn
+every 2 ms or 1 MiB. What has to wait for a disk (a slow directory, a cut, `flush.messages=1`) goes on in a task of its
+own while the partition is left out of the session, so the others do not wait; what such tasks hold in bytes is bounded.
 
 A partition that fails is delayed or stopped by itself; only a connection that fails holds up all of them. Everything
 that is done to a log names the leader epoch under which it was asked, and is refused when that is over.
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from barnabas.client.connection import Connection
 from barnabas.client.errors import ClientError, ConnectionFailed, KafkaError, error_code
+from barnabas.client.fetch_session import FetcherSession, Position
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
 from barnabas.protocol.messages import fetch
@@ -27,7 +28,6 @@ from barnabas.storage.index import CorruptIndex
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.truncation import is_cut_by
 from replication.acknowledgements import PartitionRefused
-from replication.fetch_session import FollowerSession, Position
 from replication.fetcher_ports import FetcherPorts, FetcherSettings
 from replication.followed import Followed
 from replication.follower import (
@@ -73,7 +73,7 @@ class Fetcher:
         self._now_ms = ports.clock.monotonic_ms
         self._connection: Connection | None = None
         self._failures = 0
-        self._session = FollowerSession()
+        self._session = FetcherSession()
         self._partitions: dict[TopicPartition, Followed] = {}
         self._truncating: dict[TopicPartition, Followed] = {}
         self._delayed: dict[TopicPartition, Followed] = {}

@@ -93,7 +93,7 @@ class Cluster:
         wanted = None if topics is None else [MetadataRequestTopic(name) for name in dict.fromkeys(topics)]
 
         async def ask() -> ClusterMetadata:
-            connection = await self._any_connection()
+            connection = await self.any_connection()
             # Version 0 has no way to ask for no topic, version 4 the first to forbid their creation.
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=auto_create)
             response = await self._request(connection, metadata_api.API, request, least=4)
@@ -163,9 +163,13 @@ class Cluster:
         partition = None if topic is None else topic.partitions.get(topic_partition.partition)
         return None if partition is None or partition.leader not in self._metadata.nodes else partition.leader
 
+    def knows(self, node_id: int) -> bool:
+        """Whether a broker was registered when metadata were asked for last."""
+        return node_id in self._metadata.nodes
+
     async def ask_any(self, api: Api, request: object, *, least: int = 0) -> Any:
         """Send a request to any broker, once."""
-        return await self._request(await self._any_connection(), api, request, least=least)
+        return await self._request(await self.any_connection(), api, request, least=least)
 
     async def ask(self, node_id: int, api: Api, request: object, *, least: int = 0) -> Any:
         """Send a request to a broker, once."""
@@ -202,8 +206,11 @@ class Cluster:
     async def _request(self, connection: Connection, api: Api, request: object, *, least: int = 0) -> Any:
         return await connection.request(api, request, timeout_ms=self.options.request_timeout_ms, least=least)
 
-    async def _any_connection(self) -> Connection:
-        """A connection to a broker that can be reached: an open one, else a registered one, else where we started."""
+    async def any_connection(self) -> Connection:
+        """A connection to a broker that can be reached: an open one, else a registered one, else where we started.
+
+        Raises ClientError.
+        """
         for (lane, _), task in self._connections.items():
             if (
                 lane is None

@@ -49,8 +49,11 @@ class ConsumerOptions:
     max_bytes: int = 16 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
     max_decompressed_bytes: int = 256 * 1024 * 1024
+    client_rack: str = ""
+    """Where this consumer is: it reads from a follower in its rack where the leader names one (KIP-392)."""
     metadata_max_age_ms: int = 300_000
-    """How often new topics, partitions and leaders are looked for when nothing says that there are any."""
+    """How often new topics, partitions and leaders are looked for when nothing says that there are any; how long a
+    follower is read from before the leader is asked again."""
 
 
 class NoOffset(ClientError):

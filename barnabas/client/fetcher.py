@@ -1,23 +1,32 @@
-"""Fetching many partitions: one long poll per leader, answers kept as raw batches until somebody asks for records.
+"""Fetching many partitions: one long poll per broker, answers kept as raw batches until somebody asks for records.
 
 A driver looks at all partitions whenever something changed: who lacks a leader gets metadata, who lacks a position gets
-one (positioning.py), and a leader without a request under way is asked for what it leads and what has room. At most
-four answers of a partition wait. A partition is handed to one reader at a time, so its records are worked on in order.
-Control records are left out, with READ_COMMITTED those of aborted transactions too.
+one (positioning.py), and a broker without a request under way is asked for what it leads and what has room; also for
+what it holds as a follower, where the leader named it as nearer (KIP-392). Requests name what changed since the one
+before (KIP-227, fetch_session.py), where the broker has room for sessions. At most four answers of a partition wait.
+A partition is handed to one reader at a time, so its records are worked on in order. Control records are left out, with
+READ_COMMITTED those of aborted transactions too.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_options import ConsumerOptions, IsolationLevel, OffsetOutOfRange
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
-from barnabas.client.fetched_records import AbortedRange, FetchedRecords, decode_records, find_whole_entries
+from barnabas.client.fetch_session import FetcherSession, FetchRound, Position
+from barnabas.client.fetched_records import (
+    AbortedRange,
+    FetchedRecords,
+    WholeEntries,
+    decode_records,
+    find_whole_entries,
+)
 from barnabas.client.partition_state import PartitionState
 from barnabas.client.positioning import (
     FIRST_PAUSE_S,
@@ -29,7 +38,7 @@ from barnabas.client.positioning import (
 )
 from barnabas.protocol.batch import CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchPartition, FetchRequest, FetchTopic
 
@@ -37,6 +46,7 @@ log = logging.getLogger(__name__)
 
 _FORMAT_2_SINCE: Final = 4
 _BUFFERED_ANSWERS: Final = 4
+_NO_LOG: Final = -1
 _IMPATIENT_WAIT_MS: Final = 50
 """How long a broker may wait for records while others that it leads have no room: they may have some soon."""
 
@@ -74,6 +84,17 @@ class _Asked(NamedTuple):
     leader_epoch: int
 
 
+@dataclass(slots=True)
+class _Link:
+    """What goes on with one broker: its session, and what it was told to send."""
+
+    session: FetcherSession = field(default_factory=FetcherSession)
+    asked: dict[TopicPartition, _Asked] = field(default_factory=dict)
+
+
+_SESSION_LOST: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
+
+
 class Fetcher:
     """Reads the partitions in `states`. `start` it, `take` and `finish`, `close` it."""
 
@@ -87,6 +108,7 @@ class Fetcher:
         self._positioning = Positioning(cluster, options, committed=committed, lane=lane)
         self._ready: deque[_Answer] = deque()
         self._under_way: dict[Hashable, asyncio.Task[None]] = {}
+        self._links: dict[int, _Link] = {}
         self._changed = asyncio.Event()
         self._news = asyncio.Event()
         self._failure: ClientError | None = None
@@ -228,27 +250,36 @@ class Fetcher:
         ]
         if lost:
             self._begin("positions", partial(self._settle, lost))
-        self._fetch_all([state for state in due if not self._positioning.is_wanted(state) and state not in strangers])
+        ready = [state for state in due if not self._positioning.is_wanted(state) and state not in strangers]
+        self._fetch_all(ready, now_s)
         wake_s = [state.not_before_s for state in self.states.values() if state.not_before_s > now_s]
         return max(min([*wake_s, self._refreshed_at_s + max_age_s, now_s + max_age_s]) - now_s, 0.001)
 
-    def _fetch_all(self, states: Iterable[PartitionState]) -> None:
-        by_leader: dict[int, list[PartitionState]] = {}
+    def _fetch_all(self, states: Iterable[PartitionState], now_s: float) -> None:
+        by_broker: dict[int, list[PartitionState]] = {}
         full: set[int] = set()
         for state in states:
-            leader = self._cluster.known_leader(state.topic_partition)
-            if leader is None or state.is_paused:
+            broker = self._source(state, now_s)
+            if broker is None or state.is_paused:
                 continue
             if state.buffered >= _BUFFERED_ANSWERS:
-                full.add(leader)
+                full.add(broker)
             else:
-                by_leader.setdefault(leader, []).append(state)
-        for leader, led in by_leader.items():
-            if leader not in self._under_way:
+                by_broker.setdefault(broker, []).append(state)
+        for broker, wanted in by_broker.items():
+            if broker not in self._under_way:
                 max_wait_ms = self._options.max_wait_ms
-                wait_ms = min(_IMPATIENT_WAIT_MS, max_wait_ms) if leader in full else max_wait_ms
-                longest_waiting_first = sorted(led, key=lambda each: each.served)
-                self._begin(leader, partial(self._fetch, leader, longest_waiting_first, wait_ms))
+                wait_ms = min(_IMPATIENT_WAIT_MS, max_wait_ms) if broker in full else max_wait_ms
+                longest_waiting_first = sorted(wanted, key=lambda each: each.served)
+                self._begin(broker, partial(self._fetch, broker, longest_waiting_first, wait_ms))
+
+    def _source(self, state: PartitionState, now_s: float) -> int | None:
+        """The broker to fetch a partition from: its leader, or the follower that the leader named not long ago."""
+        if state.replica >= 0:
+            if now_s < state.replica_until_s and self._cluster.knows(state.replica):
+                return state.replica
+            state.leave_replica()
+        return self._cluster.known_leader(state.topic_partition)
 
     def _begin(self, key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
         """Do one thing of a kind at a time; a non-retriable failure ends the consumer."""
@@ -307,42 +338,67 @@ class Fetcher:
 
     # One fetch.
 
-    async def _fetch(self, leader: int, states: list[PartitionState], max_wait_ms: int) -> None:
-        asked = {
-            (each := state.topic_partition): _Asked(
-                state, state.version, state.fetch_offset, leader_epoch_of(self._cluster, each)
-            )
-            for state in states
-        }
-        request = self._request(asked, max_wait_ms)
+    async def _fetch(self, broker: int, states: list[PartitionState], max_wait_ms: int) -> None:
+        link = self._links.setdefault(broker, _Link())
+        round_ = self._next_round(link, states)
+        request = self._request(round_, link.asked, max_wait_ms)
         timeout_ms = self._cluster.options.request_timeout_ms + max_wait_ms
-        least = _FORMAT_2_SINCE
         try:
-            connection = await self._cluster.connection(leader, lane=self._lane)
-            response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=least)
-            raise_for(response.error_code)
+            connection = await self._cluster.connection(broker, lane=self._lane)
+            response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=_FORMAT_2_SINCE)
         except ClientError as error:
+            link.session.on_failure()
             if not error.retriable:
                 raise
-            log.debug("broker %d: fetching again after new metadata: %s", leader, error)
+            log.debug("broker %d: fetching again after new metadata: %s", broker, error)
+            self._distrust(states)
+            return
+        code = error_code(response.error_code)
+        link.session.on_answer(code, response.session_id)
+        if code in _SESSION_LOST and round_.session_epoch:
+            return  # the next request names everything
+        try:
+            raise_for(code)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
             self._distrust(states)
             return
         for topic in response.responses:
             for answer in topic.partition_responses:
                 each = TopicPartition(topic.topic, answer.partition)
-                if each not in asked:
-                    raise ProtocolViolation(f"broker {leader} answered {each}, which was not asked")
-                self._accept(answer, asked[each])
+                asked = link.asked.get(each)
+                if asked is None:
+                    raise ProtocolViolation(f"broker {broker} answered {each}, which was not asked")
+                if answer.record_set or answer.error_code or answer.preferred_read_replica >= 0:
+                    # The position may be moved back to where this was asked: then it is asked again.
+                    link.session.name_again(each)
+                self._accept(answer, asked, broker)
 
-    def _request(self, asked: Mapping[TopicPartition, _Asked], max_wait_ms: int) -> FetchRequest:
+    def _next_round(self, link: _Link, states: list[PartitionState]) -> FetchRound:
+        """Tell the session what is wanted now, those that waited longest first."""
+        before, session = link.asked, link.session
+        link.asked = {}
+        for state in states:
+            each = state.topic_partition
+            asked = _Asked(state, state.version, state.fetch_offset, leader_epoch_of(self._cluster, each))
+            link.asked[each] = asked
+            session.want(each, Position(asked.offset, _NO_LOG, LeaderEpoch(asked.leader_epoch)))
+        for each in before.keys() - link.asked.keys():
+            session.leave_out(each)
+        return session.next_round()
+
+    def _request(self, round_: FetchRound, asked: Mapping[TopicPartition, _Asked], max_wait_ms: int) -> FetchRequest:
         topics: list[FetchTopic] = []
-        for (name, partition), wanted in asked.items():
+        for each, wanted in asked.items():
+            if each not in round_.named:
+                continue
             # In the order given, as brokers fill responses in that order.
-            if not topics or topics[-1].topic != name:
-                topics.append(FetchTopic(name))
+            if not topics or topics[-1].topic != each.topic:
+                topics.append(FetchTopic(each.topic))
             topics[-1].partitions.append(
                 FetchPartition(
-                    partition=partition,
+                    partition=each.partition,
                     current_leader_epoch=wanted.leader_epoch,
                     fetch_offset=wanted.offset,
                     partition_max_bytes=self._options.partition_max_bytes,
@@ -354,10 +410,15 @@ class Fetcher:
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
             isolation_level=self._options.isolation_level,
+            session_id=round_.session_id,
+            session_epoch=round_.session_epoch,
             topics=topics,
+            forgotten_topics_data=round_.forgotten_topics(),
+            rack_id=self._options.client_rack,
         )
 
-    def _accept(self, answer: FetchablePartitionResponse, asked: _Asked) -> None:
+    def _accept(self, answer: FetchablePartitionResponse, asked: _Asked, broker: int) -> None:
+        """Take what was read, unless the partition went elsewhere meanwhile."""
         state, version = asked.state, asked.version
         if (state.version, state.fetch_offset) != (version, asked.offset):
             return
@@ -369,6 +430,9 @@ class Fetcher:
         state.succeed()
         # Nothing was read under an older epoch, or it was checked before this was asked.
         state.checked_epoch = max(state.checked_epoch, asked.leader_epoch)
+        if answer.preferred_read_replica >= 0 and answer.preferred_read_replica != broker:
+            self._go_to(state, answer.preferred_read_replica)
+            return
         if answer.record_set is None or not len(answer.record_set):
             return
         record_set = memoryview(answer.record_set)  # type: ignore[arg-type]
@@ -377,8 +441,21 @@ class Fetcher:
         except CorruptBatch as error:
             state.fail(_corrupt(state.topic_partition, error))
             return
-        if not whole.size_bytes:
-            return
+        if whole.size_bytes:
+            self._keep(state, record_set[: whole.size_bytes], whole, answer)
+
+    def _go_to(self, state: PartitionState, replica: int) -> None:
+        """The leader says that a follower is nearer (KIP-392)."""
+        if self._cluster.knows(replica):
+            until_s = asyncio.get_running_loop().time() + self._options.metadata_max_age_ms / 1000
+            state.read_from(replica, until_s=until_s)
+        else:
+            self._distrust([state])
+
+    def _keep(
+        self, state: PartitionState, record_set: memoryview, whole: WholeEntries, answer: FetchablePartitionResponse
+    ) -> None:
+        """Put the whole batches of an answer behind what waits for readers."""
         aborted: list[AbortedRange] = []
         if self._options.isolation_level is IsolationLevel.READ_COMMITTED:
             aborted = [AbortedRange(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
@@ -388,13 +465,24 @@ class Fetcher:
         self._served += 1
         state.served = self._served
         state.buffered += 1
-        kept = record_set[: whole.size_bytes]
-        self._ready.append(
-            _Answer(state, version, kept, start, whole.next_offset, whole.leader_epoch, answer.high_watermark, aborted)
+        kept = _Answer(
+            state,
+            state.version,
+            record_set,
+            start,
+            whole.next_offset,
+            whole.leader_epoch,
+            answer.high_watermark,
+            aborted,
         )
+        self._ready.append(kept)
 
     def _refused(self, state: PartitionState, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.leave_replica():
+                # A follower may lag behind or start later: the leader knows.
+                self._back_off([state])
+                return
             log.info("%s: the log has no offset %d", state.topic_partition, state.fetch_offset)
             self._positioning.reset(state, OffsetOutOfRange(state.topic_partition, state.fetch_offset))
         elif error.retriable:
@@ -403,8 +491,9 @@ class Fetcher:
             state.fail(KafkaError(error, context=str(state.topic_partition)))
 
     def _distrust(self, states: Iterable[PartitionState]) -> None:
-        """What is known of these partitions' leaders may be wrong: ask again, after a pause."""
+        """What is known of these partitions' leaders and replicas may be wrong: ask again, after a pause."""
         for state in states:
+            state.leave_replica()
             self._cluster.forget(state.topic_partition.topic)
             self._back_off([state])
 

@@ -45,6 +45,9 @@ class PartitionState:
     """Nothing is read until the caller moves the position."""
     not_before_s: float = 0.0
     failures: int = 0
+    replica: int = UNKNOWN
+    """The follower that the leader named as nearer (KIP-392), read from up to `replica_until_s`; -1 for the leader."""
+    replica_until_s: float = 0.0
     served: int = 0
     """When it last gave something, counted in answers: who waited longest is fetched first."""
 
@@ -89,6 +92,15 @@ class PartitionState:
         """The partition is not read any more."""
         self._begin_anew()
         self.in_hand = False
+
+    def read_from(self, replica: int, *, until_s: float) -> None:
+        self.replica, self.replica_until_s = replica, until_s
+
+    def leave_replica(self) -> bool:
+        """Read from the leader again; whether that is a change."""
+        was_away = self.replica >= 0
+        self.replica = UNKNOWN
+        return was_away
 
     def back_off(self, now_s: float, *, first_s: float, longest_s: float) -> None:
         """Leave the partition alone for a while that grows from failure to failure."""

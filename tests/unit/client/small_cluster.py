@@ -26,7 +26,7 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
+from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdResponse
 from barnabas.protocol.messages.list_offsets import (
     ListOffsetPartitionResponse,
@@ -47,6 +47,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.records import Record, iterate_records
 from barnabas.storage.producer_state import ProducerRejection, ProducerState
+from tests.unit.client.small_fetch_sessions import Plan, SmallFetchSessions
 from tests.unit.client.small_groups import GROUP_APIS, SmallGroups
 
 SERVED = {
@@ -128,6 +129,9 @@ class SmallCluster:
         self.newest = newest or {}
         self.max_message_bytes = 1 << 30
         self.groups = SmallGroups()
+        self.fetch_sessions = {node_id: SmallFetchSessions() for node_id in range(1, brokers + 1)}
+        self.nearer: dict[TopicPartition, int] = {}
+        """Followers that leaders name to who tells a rack."""
         self._servers: list[asyncio.Server] = []
         self._serving: set[asyncio.Task[None]] = set()
         self._next_producer_id = 1000
@@ -244,33 +248,36 @@ class SmallCluster:
         return ProduceResponse(list(answers.values()))
 
     async def _fetch(self, asked: Asked) -> FetchResponse:
-        response, size = self._read(asked)
+        plan = self.fetch_sessions[asked.node_id].plan(asked.request)
+        if plan.error:
+            return FetchResponse(error_code=plan.error)
+        answers, size = self._read(asked, plan)
         if not size:
             self.appended.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.appended.wait(), asked.request.max_wait_ms / 1000)
-            response, size = self._read(asked)
-        return response
+            answers, size = self._read(asked, plan)
+        return plan.response(answers, lambda each: each in self.logs and self.logs[each].end_offset)
 
-    def _read(self, asked: Asked) -> tuple[FetchResponse, int]:
-        topics, total = [], 0
-        for topic in asked.request.topics:
-            answers = []
-            for part in topic.partitions:
-                log = self.logs.get(TopicPartition(topic.topic, part.partition))
-                answer = FetchablePartitionResponse(part.partition, record_set=b"")
-                if log is None or log.leader != asked.node_id:
-                    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                elif not log.start_offset <= part.fetch_offset <= log.end_offset:
-                    answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-                else:
-                    answer.high_watermark = log.end_offset
-                    room = min(part.partition_max_bytes, asked.request.max_bytes - total)
-                    answer.record_set = _slice(log, part.fetch_offset, room, whole=total == 0)
-                    total += len(answer.record_set)
-                answers.append(answer)
-            topics.append(FetchableTopicResponse(topic.topic, answers))
-        return FetchResponse(responses=topics), total
+    def _read(self, asked: Asked, plan: Plan) -> tuple[list[tuple[str, FetchablePartitionResponse]], int]:
+        answers, total = [], 0
+        for each, part in plan.wanted.items():
+            log = self.logs.get(each)
+            answer = FetchablePartitionResponse(part.partition, record_set=b"")
+            nearer = self.nearer.get(each, asked.node_id)
+            if log is None or asked.node_id not in (log.leader, nearer if asked.request.rack_id else None):
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif not log.start_offset <= part.fetch_offset <= log.end_offset:
+                answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            elif asked.node_id != nearer and asked.request.rack_id:
+                answer.preferred_read_replica = nearer
+            else:
+                answer.high_watermark = log.end_offset
+                room = min(part.partition_max_bytes, asked.request.max_bytes - total)
+                answer.record_set = _slice(log, part.fetch_offset, room, whole=total == 0)
+                total += len(answer.record_set)
+            answers.append((each.topic, answer))
+        return answers, total
 
     def _list_offsets(self, asked: Asked) -> ListOffsetResponse:
         topics = []

@@ -37,6 +37,7 @@ LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
 # Path patterns of the pure modules: values in, values out. They import, of ours, only each other.
 PURE: Final = (
     "barnabas/client/assignors/*",
+    "barnabas/client/fetch_session.py",
     "barnabas/client/fetched_records.py",
     "barnabas/client/group_protocol.py",
     "barnabas/client/membership_rules.py",
@@ -101,7 +102,6 @@ PURE: Final = (
     "controller/tally.py",
     "controller/topic_znodes.py",
     "controller/topics.py",
-    "replication/fetch_session.py",
     "replication/follower.py",
     "replication/isr.py",
     "replication/leader.py",

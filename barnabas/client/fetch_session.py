@@ -1,10 +1,10 @@
-"""The follower's side of a fetch session (KIP-227): a request names only what changed since the one before.
+"""The side of a fetch session (KIP-227) that fetches: a request names only what changed since the one before.
 
-The leader remembers what it was told. A session begins with a request that names everything (id 0, epoch 0); the
-answer gives it an id, and from then on each request counts its epoch up, from 1 and after the greatest int to 1 again.
-Where the leader has forgotten the session, or nobody knows whether it got the last request, the next one names
-everything again and closes what may be left of the old session. A leader without room for sessions answers id 0: each
-request names everything then.
+Followers and consumers are on this side. The broker that is asked remembers what it was told. A session begins with a
+request that names everything (id 0, epoch 0); the answer gives it an id, and from then on each request counts its epoch
+up, from 1 and after the greatest int to 1 again. Where the broker has forgotten the session, or nobody knows whether it
+got the last request, the next one names everything again and closes what may be left of the old session. A broker
+without room for sessions answers id 0: each request names everything then.
 
 Whoever fetches says at any time what is wanted (`want`, `leave_out`); `next_round` takes it up. Pure.
 """
@@ -23,11 +23,14 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 class Position(NamedTuple):
-    """Where to fetch a partition, under which leader epoch, and where the own log starts."""
+    """Where to fetch a partition, under which leader epoch, and where the own log starts (-1 for a consumer)."""
 
     fetch_offset: int
     log_start_offset: int
     leader_epoch: LeaderEpoch
+
+
+_NOWHERE: Final = Position(-1, -1, LeaderEpoch(-1))
 
 
 @dataclass(slots=True)
@@ -61,7 +64,7 @@ class FetchRound:
         return [ForgottenTopic(name, numbers) for name, numbers in _by_topic(self.forgotten).items()]
 
 
-class FollowerSession:
+class FetcherSession:
     """See the module. At most one round is under way."""
 
     __slots__ = ("_changed", "_epoch", "_sent", "_session_id", "_wanted")
@@ -94,6 +97,12 @@ class FollowerSession:
     def asked(self, topic_partition: TopicPartition) -> Position | None:
         """Where the leader believes the partition to be fetched, as far as the last round told."""
         return self._sent.get(topic_partition)
+
+    def name_again(self, topic_partition: TopicPartition) -> None:
+        """What an answer gave of the partition was dropped: only if it is named will the leader give that once more."""
+        if topic_partition in self._sent:
+            self._sent[topic_partition] = _NOWHERE
+            self._changed[topic_partition] = None
 
     def next_round(self) -> FetchRound:
         """What the next request says; `on_answer` or `on_failure` ends it."""

@@ -1,11 +1,11 @@
-"""The follower's side of a fetch session: what each request names."""
+"""The side of a fetch session that fetches: what each request names."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.client.fetch_session import FetcherSession, FetchRound, Position
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
-from replication.fetch_session import FetchRound, FollowerSession, Position
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -14,14 +14,14 @@ def at(offset: int, *, start: int = 0, epoch: int = 0) -> Position:
     return Position(offset, start, LeaderEpoch(epoch))
 
 
-def session(**wanted: int) -> FollowerSession:
-    made = FollowerSession()
+def session(**wanted: int) -> FetcherSession:
+    made = FetcherSession()
     for name, offset in wanted.items():
         made.want({"a": A, "b": B, "c": C}[name], at(offset))
     return made
 
 
-def established(**wanted: int) -> FollowerSession:
+def established(**wanted: int) -> FetcherSession:
     made = session(**wanted)
     made.next_round()
     made.on_answer(ErrorCode.NONE, 77)
@@ -52,6 +52,18 @@ def test_what_changed_is_named_once() -> None:
     assert fetching.next_round().named == {B: at(5)}
     fetching.on_answer(ErrorCode.NONE, 77)
     assert fetching.next_round().named == {}
+
+
+def test_what_was_dropped_is_named_again_though_it_is_wanted_from_the_same_offset() -> None:
+    fetching = established(a=1, b=2)
+    fetching.name_again(B)
+    fetching.want(B, at(2))
+    assert fetching.next_round().named == {B: at(2)}
+    fetching.on_answer(ErrorCode.NONE, 77)
+    fetching.name_again(B)
+    fetching.leave_out(B)
+    round_ = fetching.next_round()
+    assert (round_.named, round_.forgotten) == ({}, [B])
 
 
 def test_a_start_or_an_epoch_that_changed_is_named() -> None:
@@ -141,7 +153,7 @@ def test_the_epoch_begins_again_after_the_greatest() -> None:
 
 
 def test_requests_are_grouped_by_topic() -> None:
-    fetching = FollowerSession()
+    fetching = FetcherSession()
     for topic_partition in (A, TopicPartition("u", 0), B):
         fetching.want(topic_partition, at(3, start=2, epoch=5))
     topics = fetching.next_round().topics(100)
@@ -165,7 +177,7 @@ moves = st.lists(
 
 @given(moves)
 def test_after_each_request_the_leader_knows_exactly_what_is_wanted(history: list[object]) -> None:
-    fetching = FollowerSession()
+    fetching = FetcherSession()
     wanted: dict[TopicPartition, Position] = {}
     told: dict[TopicPartition, Position] = {}
     for move in history:

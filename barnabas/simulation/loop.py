@@ -318,8 +318,6 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
                             _close_task(task)
                     del tasks
                     gc.collect()
-                # Generators that were closed in the middle of their work end when nobody has them any more.
-                gc.collect()
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
             sys.unraisablehook = hook

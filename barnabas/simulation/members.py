@@ -39,6 +39,9 @@ SESSION_TIMEOUT_MS: Final = 6_000
 _HEARTBEAT_MS: Final = 2_000
 _MAX_POLL_MS: Final = 15_000
 _WAIT_MS: Final = 2_500
+_WAIT_BYTES: Final = 3_000
+"""Few fetches and few batches: a seed shall not cost much more for them."""
+
 _TURN_S: Final = 0.5
 
 
@@ -97,6 +100,7 @@ class MemberProcess(KeptProcess):
             offset_reset=OffsetReset.EARLIEST,
             isolation_level=IsolationLevel.READ_COMMITTED,
             max_wait_ms=_WAIT_MS,
+            min_bytes=_WAIT_BYTES,
         )
 
     async def _read_on(self) -> None:

@@ -20,7 +20,7 @@ _ABORTS: Final = 0.25
 _MOST_PARTITIONS: Final = 3
 _MOST_RECORDS: Final = 3
 _LONG_THOUGHT: Final = 0.08
-_THOUGHTS: Final = 4
+_THOUGHTS: Final = 6
 
 
 class TransactorProcess(KeptProcess):
@@ -85,7 +85,7 @@ class IdempotentProcess(ClientProcess):
         """See the class."""
         chance, settings = self.chance, self.stage.settings
         while not self.stage.is_over:
-            await pause(self, settings.think_s)
+            await pause(self, settings.think_s * 2)
             at = chance.choice(self._partitions)
             for _ in range(chance.randint(1, settings.max_records)):
                 try:

@@ -19,7 +19,7 @@ from barnabas.admin.offset_reset import (
 )
 from barnabas.admin.offsets import Anchor, Bound, OffsetSyntax, parse_time
 from barnabas.admin.options import Decorated, Reach, cluster_options, confirm, output_option
-from barnabas.admin.output import Column, Format, show_rows
+from barnabas.admin.output import Column, Format, redraw_rows, show_rows
 from barnabas.admin.partition_arguments import named_partitions, show_outcomes
 from barnabas.client.admin import EARLIEST, LATEST, Admin
 from barnabas.client.coordinators import OffsetAndMetadata
@@ -125,7 +125,7 @@ def members(*, name: str, reach: Reach, output: Format) -> None:
 
 @groups.command()
 @click.argument("name", metavar="GROUP")
-@click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
+@click.option("--watch", is_flag=True, help="Look again and again, until interrupted; on a terminal in the same place.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),
@@ -146,9 +146,11 @@ def lag(*, name: str, watch: bool, interval: float, reach: Reach, output: Format
         while True:
             found = await _existing(cluster, name)
             clients = {at: each.client_id for each in found.members for at in each.assignment or ()}
-            show_rows(await _lag_rows(cluster, name, clients, seconds=True), _LAG_COLUMNS, output)
+            rows = await _lag_rows(cluster, name, clients, seconds=True)
             if not watch:
+                show_rows(rows, _LAG_COLUMNS, output)
                 return
+            redraw_rows(rows, _LAG_COLUMNS, output, title=f"group {name} ({found.state}), every {interval:g} s")
             await asyncio.sleep(interval)
 
     reach.run(work)
@@ -160,12 +162,14 @@ def _target_options(command: Decorated) -> Decorated:
         click.option("--to-latest", is_flag=True, help="Behind the last record of each partition."),
         click.option("--to-offset", type=click.IntRange(min=0), metavar="OFFSET", help="To this offset."),
         click.option("--to-datetime", metavar="TIME", help="To the first record at or after a time."),
-        click.option("--by-duration", metavar="DURATION", help="To the first record of the last 90s, 2h30m, 7d."),
+        click.option(
+            "--by-duration", metavar="DURATION", help="To the first record of the last 90s, 2h30m, 7d, PT2H30M."
+        ),
         click.option("--shift-by", type=int, metavar="N", help="N records on from what is committed; -N back."),
         click.option(
             "--from-file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="To the offsets of a file: lines topic,partition,offset, or what `-o json` printed.",
+            help="To the offsets of a file: topic,partition,offset as Kafka's tool exports, or what `-o json` printed.",
         ),
     ]
     for option in reversed(options):
@@ -192,7 +196,7 @@ def reset(
     **target_options: Any,
 ) -> None:
     """Set where a group goes on reading. It must have no members."""
-    target = _target(**target_options)
+    target = _target(name, **target_options)
     named = sum((bool(partitions), all_topics, target.offsets is not None))
     if named != 1:
         raise click.UsageError("say which partitions: TOPIC, TOPIC:PARTITION, --all-topics, or those of --from-file")
@@ -348,7 +352,17 @@ async def _held(
     }
 
 
+def _offsets_of(path: Path, group: str) -> dict[TopicPartition, int]:
+    try:
+        return read_offsets(path.read_text(encoding="utf-8"), group=group)
+    except UnicodeDecodeError as error:
+        raise InvalidReset(f"{path}: no UTF-8: {error}") from None
+    except InvalidReset as error:
+        raise InvalidReset(f"{path}: {error}") from None
+
+
 def _target(
+    group: str,
     *,
     to_earliest: bool,
     to_latest: bool,
@@ -374,7 +388,7 @@ def _target(
         if shift_by is not None:
             chosen.append(Target(shift=shift_by))
         if from_file is not None:
-            chosen.append(Target(offsets=read_offsets(from_file.read_text(encoding="utf-8"))))
+            chosen.append(Target(offsets=_offsets_of(from_file, group)))
     except (OffsetSyntax, InvalidReset) as error:
         raise click.UsageError(str(error)) from None
     if len(chosen) != 1:

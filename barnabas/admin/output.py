@@ -6,6 +6,7 @@ is one document, `jsonl` one object per line.
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -17,6 +18,8 @@ import click
 Row = Mapping[str, Any]
 
 _ROWS_FOR_WIDTHS: Final = 200
+_LINES_AROUND_ROWS: Final = 6
+"""Of a table on a terminal: title, heading, blank lines, and the line that the cursor goes to."""
 
 
 class Format(StrEnum):
@@ -54,6 +57,18 @@ def show_rows(rows: Iterable[Row], columns: Sequence[Column], chosen: Format, *,
             click.echo(title)
         for line in plain_table(rows, columns):
             click.echo(line)
+
+
+def redraw_rows(rows: Sequence[Row], columns: Sequence[Column], chosen: Format, *, title: str) -> None:
+    """Print rows that are looked at again and again: on a terminal in the place of those before, as far as they fit."""
+    if chosen is not Format.TABLE or not is_terminal():
+        show_rows(rows, columns, chosen)
+        return
+    room = max(1, shutil.get_terminal_size().lines - _LINES_AROUND_ROWS)
+    click.clear()
+    show_rows(rows[:room], columns, chosen, title=title)
+    if len(rows) > room:
+        click.echo(f"and {len(rows) - room} more")
 
 
 def show_document(document: Any, chosen: Format) -> None:

@@ -1,5 +1,8 @@
 """What `barnabas groups` refuses before and after it asked a cluster."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,62 @@ def test_offsets_of_a_file_are_committed(groups: Groups, on_cluster: Run, tmp_pa
     (tmp_path / "offsets").write_text("t,1,0\n")
     assert on_cluster("groups", "reset", "g", "--from-file", str(tmp_path / "offsets"), "--execute").status == 0
     assert groups.commits == [(1, 0)]
+
+
+def test_a_file_that_cannot_be_used_is_named_with_line_and_value(groups: Groups, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "offsets").write_text("t,0,1\nt,1,many\n")
+    ran = run("groups", "reset", "g", "--from-file", str(tmp_path / "offsets"), "--execute")
+    assert (ran.status, f"{tmp_path}/offsets: line 2: offset='many'" in ran.err, groups.commits) == (2, True, [])
+    (tmp_path / "offsets").write_bytes(b"\xff\xfe")
+    assert run("groups", "reset", "g", "--from-file", str(tmp_path / "offsets")).status == 2
+
+
+def watch_lag(small: SmallCluster, output: int, *more: str) -> "subprocess.Popen[bytes]":
+    place = ("--bootstrap-server", f"127.0.0.1:{small.ports[1]}")
+    command = [sys.executable, "-m", "barnabas.admin.main", "groups", "lag", "g", "--watch", "--interval", "0.1"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "7"}
+    return subprocess.Popen([*command, *place, *more], stdout=output, env=environment)
+
+
+def read_until(source: int, *, wanted: bytes, count: int) -> bytes:
+    found = b""
+    while found.count(wanted) < count:
+        piece = os.read(source, 4096)
+        assert piece, found
+        found += piece
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals here")
+def test_a_watch_redraws_a_terminal_as_far_as_there_is_room(groups: Groups, served: SmallCluster) -> None:
+    ours, theirs = os.openpty()
+    watching = watch_lag(served, theirs)
+    try:
+        found = read_until(ours, wanted=b"\x1b[2J\x1b[1;1H", count=3)
+    finally:
+        watching.kill()
+        watching.wait()
+        os.close(ours)
+        os.close(theirs)
+    first = found.split(b"\x1b[2J\x1b[1;1H")[1].decode()
+    assert "group g (Empty), every 0.1 s" in first
+    assert "and 1 more" in first
+    assert ("gone" in first, " t " in first) == (True, False)
+
+
+@pytest.mark.timeout(60)
+def test_a_watch_that_is_piped_prints_plain_tables_one_after_the_other(groups: Groups, served: SmallCluster) -> None:
+    ours, theirs = os.pipe()
+    watching = watch_lag(served, theirs)
+    try:
+        found = read_until(ours, wanted=b"TOPIC", count=3)
+    finally:
+        watching.kill()
+        watching.wait()
+        os.close(ours)
+        os.close(theirs)
+    assert b"\x1b" not in found
 
 
 @pytest.mark.parametrize(

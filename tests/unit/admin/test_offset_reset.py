@@ -45,25 +45,65 @@ def test_a_plan_names_each_partition_in_order() -> None:
 def test_durations_reach_back() -> None:
     assert parse_ago("2h30m", now_ms=10_000_000) == 1_000_000
     for text in ("-2h", "", "soon", "@5"):
-        with pytest.raises(OffsetSyntax):
+        with pytest.raises(OffsetSyntax, match="is no duration"):
             parse_ago(text, now_ms=10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "back_ms"),
+    [
+        ("PT2H30M", 9_000_000),
+        ("P1D", 86_400_000),
+        ("P1DT12H", 129_600_000),
+        ("pt0.25s", 250),
+        ("PT90S", 90_000),
+        ("PT0S", 0),
+    ],
+)
+def test_durations_are_taken_as_kafkas_tool_takes_them(text: str, back_ms: int) -> None:
+    assert parse_ago(text, now_ms=1_000_000_000) == 1_000_000_000 - back_ms
+
+
+@pytest.mark.parametrize("text", ["P", "PT", "P1Y", "P1M", "P1H", "PT1D", "P1DT", "PT-1H", "P1D ", "PT1H1H"])
+def test_other_iso_durations_are_refused(text: str) -> None:
+    with pytest.raises(OffsetSyntax, match="is no duration"):
+        parse_ago(text, now_ms=1_000_000_000)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "t,0,5\nt,1,7\n",
+        "\ufefft,0,5\r\n\r\nt,1,7",
+        '"t",0,5\n"t",1,7\n',
+        "g,t,0,5\nother,t,0,9\ng,t,1,7\n",
         '[{"topic": "t", "partition": 0, "target": 5, "committed": 1}, {"topic": "t", "partition": 1, "offset": 7}]',
         '[{"topic": "t", "partition": 0, "committed": 5}, {"topic": "t", "partition": 1, "committed": 7, "end": 9}]',
     ],
 )
 def test_files_tell_offsets(text: str) -> None:
-    assert read_offsets(text) == {A: 5, B: 7}
+    assert read_offsets(text, group="g") == {A: 5, B: 7}
 
 
 @pytest.mark.parametrize(
-    "text", ["t,0", "t,x,5", '{"a": 1}', "[1]", '[{"topic": "t", "partition": 0}]', "[", "a,b,c,d"]
+    ("text", "complaint"),
+    [
+        ("t,0,5\nt,1\n", "line 2: 't,1' is not topic,partition,offset"),
+        ("t,0,5\n\nt,x,5", "line 3: partition='x' is no number"),
+        ("t,0,-5", "line 1: offset='-5' is no number from 0 on"),
+        ("t,0," + "9" * 30, "line 1: offset='9{30}' is no number"),
+        ("t,0,5\nt,0,6", "line 2: t-0 stands here for the second time"),
+        ("a,b,c,d,e", "line 1: 'a,b,c,d,e' is not topic,partition,offset"),
+        ("", "the file holds no offsets of group g"),
+        ("other,t,0,5", "the file holds no offsets of group g"),
+        ("t,0,5\x00\n", "line 1: offset='5.*is no number|line 1: line contains NUL"),
+        ('{"a": 1}', 'row 1: {"a": 1} has no topic'),
+        ("[1]", "row 1: 1 has no topic"),
+        ('[{"topic": "t", "partition": 0}]', "row 1: offset=None is no number"),
+        ('[{"topic": "t", "partition": true, "offset": 1}]', "row 1: partition=True is no number"),
+        ("[", "no JSON: "),
+    ],
 )
-def test_other_files_are_refused(text: str) -> None:
-    with pytest.raises(InvalidReset, match="not lines topic,partition,offset"):
-        read_offsets(text)
+def test_other_files_are_refused_by_line_and_value(text: str, complaint: str) -> None:
+    with pytest.raises(InvalidReset, match=complaint):
+        read_offsets(text, group="g")

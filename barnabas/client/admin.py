@@ -10,7 +10,17 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
+from barnabas.client.connection import Connection
+from barnabas.client.errors import (
+    ClientError,
+    ConnectionFailed,
+    KafkaError,
+    OutcomeUnknown,
+    ProtocolViolation,
+    RequestTimedOut,
+    error_code,
+    raise_for,
+)
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import (
@@ -237,22 +247,40 @@ class Admin:
     ) -> None:
         """Change single keys of a resource, or only try (KIP-339). Raises ClientError.
 
-        What was asked for a second time because an answer was lost may append to a list twice.
+        To append to a list is asked for once: where the answer is lost OutcomeUnknown says so, as the broker would
+        append a second time. All else is asked for again until it is answered.
         """
-        configs = [AlterableConfig(each.name, each.operation, each.value) for each in changes]
-        wanted = [AlterConfigsResource(resource.type, resource.name, configs)]
-        request = IncrementalAlterConfigsRequest(wanted, validate_only)
+        wanted = list(changes)
+        configs = [AlterableConfig(each.name, each.operation, each.value) for each in wanted]
+        is_repeatable = validate_only or all(each.operation is not ConfigOperation.APPEND for each in wanted)
+        altered = AlterConfigsResource(resource.type, resource.name, configs)
+        request = IncrementalAlterConfigsRequest([altered], validate_only)
 
         async def ask() -> None:
-            (result,) = (await self._ask_of(resource, incremental_alter_configs.API, request)).responses
-            raise_for(result.error_code, result.error_message, context=str(resource))
+            # Until there is a connection nothing was asked for.
+            connection = await self._connection_for(resource)
+            try:
+                response = await connection.request(
+                    incremental_alter_configs.API, request, timeout_ms=self._cluster.options.request_timeout_ms
+                )
+                (result,) = response.responses
+                raise_for(result.error_code, result.error_message, context=str(resource))
+            except ClientError as error:
+                if is_repeatable or not _may_have_acted(error):
+                    raise
+                raise OutcomeUnknown(f"{resource}: whether it was appended is not known: {error}") from error
 
         await self._cluster.patiently(ask)
 
     async def _ask_of(self, resource: ConfigResource, api: Api, request: object, *, least: int = 0) -> Any:
+        connection = await self._connection_for(resource)
+        timeout_ms = self._cluster.options.request_timeout_ms
+        return await connection.request(api, request, timeout_ms=timeout_ms, least=least)
+
+    async def _connection_for(self, resource: ConfigResource) -> Connection:
         if resource.node_id is None:
-            return await self._cluster.ask_any(api, request, least=least)
-        return await self._cluster.ask(resource.node_id, api, request, least=least)
+            return await self._cluster.any_connection()
+        return await self._cluster.connection(resource.node_id)
 
     async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
         """The first offset at or after a time in each partition, or LATEST or EARLIEST. Raises ClientError.
@@ -314,6 +342,13 @@ class Admin:
 _ASK_AGAIN: Final = frozenset(
     {ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
+
+
+def _may_have_acted(error: ClientError) -> bool:
+    """Whether a request that failed so could have been carried out, or still be."""
+    if isinstance(error, KafkaError):
+        return error.error is ErrorCode.REQUEST_TIMED_OUT
+    return isinstance(error, ConnectionFailed | RequestTimedOut)
 
 
 def _numbers(topic: NewTopic) -> tuple[int, ...]:

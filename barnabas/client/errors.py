@@ -36,6 +36,10 @@ class RequestTimedOut(ClientError):
     retriable = True
 
 
+class OutcomeUnknown(ClientError):
+    """The request may have acted or not, and asking again could let it act twice: look first."""
+
+
 class UnsupportedByBroker(ClientError):
     """Client and broker have no version of an API in common, or none that can say what is needed."""
 

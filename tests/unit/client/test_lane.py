@@ -146,6 +146,26 @@ def test_a_refusal_before_the_append_proves_nothing_of_an_earlier_attempt() -> N
     assert batch.may_be_written
 
 
+@pytest.mark.parametrize(
+    ("error", "may_be"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True),
+        (ErrorCode.REQUEST_TIMED_OUT, True),
+        (ErrorCode.KAFKA_STORAGE_ERROR, True),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, True),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, False),
+        (ErrorCode.INVALID_TXN_STATE, False),
+    ],
+    ids=str,
+)
+def test_which_answers_leave_open_whether_a_batch_was_written(error: ErrorCode, may_be: bool) -> None:
+    lane = established(1)
+    batch = send(lane)
+    lane.on_refused(batch, error)
+    assert batch.may_be_written is may_be
+
+
 def test_a_gap_that_no_refusal_of_ours_made_is_told() -> None:
     lane = established(1)
     batch = send(lane)

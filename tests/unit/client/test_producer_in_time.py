@@ -150,6 +150,32 @@ async def test_what_is_not_written_in_time_is_given_up_with_the_reason() -> None
 
 
 @virtual_time
+async def test_what_is_under_way_when_its_time_is_up_is_told_as_it_comes_back() -> None:
+    wire = small_cluster()
+
+    async def hold(asked: Asked) -> None:
+        if asked.key is ApiKey.PRODUCE:
+            await asyncio.sleep(5)
+
+    wire.small.on_request = hold
+    options = ProducerOptions(delivery_timeout_ms=1000, linger_ms=0)
+    async with wire.cluster(timeout_ms=10_000) as cluster, Producer(cluster, options=options) as producer:
+        assert (await producer.send_and_wait("t", None, b"v")).offset == 0
+    assert values(wire.small) == [b"v"]
+
+
+@virtual_time
+async def test_a_retry_of_which_the_broker_has_forgotten_the_offset_was_written() -> None:
+    wire = small_cluster()
+    wire.small.on_request = lambda asked: (
+        refusal(asked, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) if asked.key is ApiKey.PRODUCE else None
+    )
+    async with wire.cluster() as cluster, Producer(cluster) as producer:
+        assert (await producer.send_and_wait("t", None, b"v")).offset == -1
+        await producer.flush()
+
+
+@virtual_time
 async def test_a_leader_that_is_not_there_is_waited_for() -> None:
     wire = small_cluster(brokers=2)
     wire.small.logs[T0].leader = 2

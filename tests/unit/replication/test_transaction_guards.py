@@ -66,7 +66,21 @@ def test_a_guard_tells_the_epoch_of_the_coordinator_whose_marker_came_last() -> 
 def test_a_guard_is_of_one_epoch() -> None:
     guards, producers = TransactionGuards(), ProducerState()
     guards.answer(needed(guards, producers, first()), ErrorCode.NONE)
-    needed(guards, producers, first((7, 1, 0)))
+    guards.answer(needed(guards, producers, first((7, 1, 0))), ErrorCode.NONE)
+    guards.require(first((7, 1, 0)), producers)
+
+
+def test_an_open_transaction_of_an_earlier_epoch_lets_no_later_one_begin() -> None:
+    needed(TransactionGuards(), with_open_transaction(), first((7, 1, 0)))
+
+
+def test_the_answer_to_an_earlier_question_changes_nothing_of_a_later_one() -> None:
+    guards, producers = TransactionGuards(), ProducerState()
+    earlier = needed(guards, producers, first())
+    guards.on_marker(7)
+    guards.answer(needed(guards, producers, first()), ErrorCode.NONE)
+    guards.answer(earlier, ErrorCode.INVALID_TXN_STATE)
+    guards.require(first(), producers)
 
 
 def test_a_guard_ends_with_the_leadership() -> None:

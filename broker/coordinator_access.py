@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from barnabas.coordinator.entries import Lost
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_requests import is_group_id
 from barnabas.coordinator.outcome import Outcome, Ticket
-from barnabas.coordinator.shard import Lost, Shard
+from barnabas.coordinator.shard import Shard
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from broker.coordination import Coordination

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.coordinator.entries import Lost
 from barnabas.coordinator.outcome import Outcome, Ticket
-from barnabas.coordinator.shard import Lost
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.primitives import MAX_TEXT_BYTES

@@ -1,9 +1,23 @@
-"""What a shard appends: outcomes of its machine, and markers that end transactions in its partition."""
+"""What a shard appends: outcomes of its machine, and markers that end transactions in its partition. And who waits."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from barnabas.coordinator.outcome import Outcome, ProducerStamp
+from barnabas.protocol.error_code import ErrorCode
+
+Lost = Callable[[ErrorCode], Any]
+"""Makes a response of the coordinator's error, which is 14, 15 or 16 or what `coordinator_error` makes of it."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One request whose reply is to come."""
+
+    reply: "asyncio.Future[Any]"
+    on_lost: Lost
 
 
 @dataclass(slots=True)

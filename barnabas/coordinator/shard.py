@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
 from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes, pieces
-from barnabas.coordinator.entries import Entry, Marker
+from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting
 from barnabas.coordinator.loading import Loading
 from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
 from barnabas.coordinator.ports import CoordinatorLog, LogRefused
@@ -46,9 +46,6 @@ _LOADED_LATELY_MS: Final = 1_000
 _FOR_ANOTHERS_FAILURE: Final = ErrorCode.NOT_ENOUGH_REPLICAS
 """What outcomes hear that were to be appended after one that failed: nothing is wrong with them."""
 
-Lost = Callable[[ErrorCode], Any]
-"""Makes a response of the coordinator's error, which is 14, 15 or 16 or what `coordinator_error` makes of it."""
-
 
 @dataclass(slots=True, frozen=True)
 class ShardSettings:
@@ -57,12 +54,6 @@ class ShardSettings:
     commit_timeout_ms: int = 5_000
     load_buffer_bytes: int = 5 * 1024 * 1024
     codec: Codec = Codec.NONE
-
-
-@dataclass(slots=True)
-class _Request:
-    reply: "asyncio.Future[Any]"
-    on_lost: Lost
 
 
 @dataclass(slots=True)
@@ -104,7 +95,7 @@ class Shard(Generic[M]):
         self._machine: M | None = None
         self._error: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._tickets = count(1)
-        self._requests: dict[Ticket, _Request] = {}
+        self._requests: dict[Ticket, Waiting] = {}
         self._queue: deque[Entry] = deque()
         self._appending: list[Entry] = []
         self._uncommitted: deque[Entry] = deque()
@@ -146,7 +137,7 @@ class Shard(Generic[M]):
             reply.set_result(on_lost(self._error))
             return reply
         ticket = Ticket(next(self._tickets))
-        self._requests[ticket] = _Request(reply, on_lost)
+        self._requests[ticket] = Waiting(reply, on_lost)
         try:
             self._take(call(machine, ticket, self._clock.monotonic_ms(), self._clock.wall_ms()))
         finally:
@@ -312,7 +303,7 @@ class Shard(Generic[M]):
         parts, deadline_ms = pieces(outcome, limit), self._deadline()
         entries = [Entry(part, deadline_ms, size_bytes=most_bytes(part.records)) for part in parts]
         is_too_large = any(self._is_larger(entry, limit) for entry in entries)
-        refusal = ErrorCode.MESSAGE_TOO_LARGE if is_too_large else self.log.refusal(outcome.producer)
+        refusal = ErrorCode.MESSAGE_TOO_LARGE if is_too_large else self._refusal(outcome.producer)
         if refusal is not None:
             self._refuse(outcome, refusal)
             return
@@ -320,6 +311,13 @@ class Shard(Generic[M]):
             machine.replay(record, outcome.producer)
         for entry in entries:
             self._put(entry)
+
+    def _refusal(self, producer: ProducerStamp | None) -> ErrorCode | None:
+        """Nothing may follow the end of its transaction, also where that is still on its way to the log."""
+        ends = (each.marker.producer.producer_id for each in chain(self._appending, self._queue) if each.marker)
+        if producer is not None and producer.producer_id in ends:
+            return ErrorCode.INVALID_TXN_STATE
+        return self.log.refusal(producer)
 
     def _is_larger(self, entry: Entry, limit: int) -> bool:
         return batch_size(entry.size_bytes) > limit and len(self._batch([entry]) or b"") > limit

@@ -364,7 +364,7 @@ async def test_a_transaction_is_a_batch_of_its_own_and_its_marker_keeps_its_plac
     await turns()
     marker = asyncio.create_task(run.shard.write_marker(PRODUCER, commit=True, coordinator_epoch=1))
     await turns()
-    after = run.ask(put("b", "1", producer=PRODUCER))
+    after = run.ask(put("b", "1", producer=ProducerStamp(8, 0)))
     await none_done(first, *inside, marker, after)
     run.log.appending.set()
     await asyncio.gather(first, *inside, marker, after)
@@ -377,7 +377,23 @@ async def test_a_transaction_is_a_batch_of_its_own_and_its_marker_keeps_its_plac
         (True, False),
     ]
     assert run.machines[-1].values == {"a": "2", "x": "1", "y": "1"}
-    assert run.machines[-1].pending == {7: {"b": "1"}}
+    assert run.machines[-1].pending == {8: {"b": "1"}}
+
+
+@virtual_time
+async def test_what_comes_late_for_a_transaction_whose_marker_is_on_its_way_is_refused_and_costs_no_machine() -> None:
+    run = await opened()
+    run.log.appending.clear()
+    begun = run.ask(put("a", "1", producer=PRODUCER))
+    await turns()
+    marker = asyncio.create_task(run.shard.write_marker(PRODUCER, commit=True, coordinator_epoch=1))
+    await turns()
+    assert await run.ask(put("a", "2", producer=PRODUCER)) == "failed: INVALID_TXN_STATE"
+    another = run.ask(put("b", "1", producer=ProducerStamp(8, 0)))
+    run.log.appending.set()
+    await asyncio.gather(begun, marker, another)
+    assert run.machines[0].values == {"a": "1"}
+    assert len(run.machines) == 1
 
 
 @virtual_time

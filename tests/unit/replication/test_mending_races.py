@@ -119,3 +119,25 @@ async def test_a_piece_that_was_read_before_it_was_mended_does_not_count(mending
     await mending.scrub()
     assert not mending.log.damage
     assert read_bytes(mending.log, 0) == mending.good
+
+
+async def test_a_mended_log_reads_its_producers_again_as_a_follower(mending: MendWorld) -> None:
+    log = mending.log
+    await mending.mend(mending.damaged, log.generation)
+    assert mending.scrubber.ailing() == []
+    log.note_hidden(2)
+    log.producers.end_offset = 0
+    assert mending.scrubber.ailing() == [log]
+    await mending.mender.mend([log])
+    assert (log.hidden_from, log.producers.end_offset, mending.scrubber.ailing()) == (None, 6, [])
+
+
+async def test_what_damage_hid_is_not_read_while_there_is_other_damage_nor_by_a_leader(mending: MendWorld) -> None:
+    mending.log.note_hidden(2)
+    await mending.mender.mend([mending.log])
+    assert mending.log.hidden_from == 2
+    await mending.mend(mending.damaged, mending.log.generation)
+    await mending.world.assign(1, leader=ME, replicas=(OTHER, ME))
+    mending.world.clock.advance(60_000)
+    await mending.mender.mend([mending.log])
+    assert mending.log.hidden_from == 2

@@ -92,3 +92,12 @@ async def test_a_segment_that_is_cleaned_while_it_is_checked_is_checked_from_its
     while await scrubber.step(store.directory):
         pass
     assert (scrubber.count.found, scrubber.count.passes) == (0, 1)
+
+
+async def test_a_log_that_lacks_what_damage_hid_of_aborted_transactions_is_not_cleaned(store: CleaningStore) -> None:
+    store.put_all([1, 2, 3] * 20)
+    await store.settle()
+    store.log.note_hidden(1)
+    assert not await store.clean()
+    store.log.hidden_from = None
+    assert await store.clean()

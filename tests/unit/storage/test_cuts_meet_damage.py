@@ -109,7 +109,7 @@ def test_a_cut_of_damage_that_is_committed_in_part_leaves_what_lies_below_it(
     assert log.truncate_to(cut) == (kept is not None)
     assert log.log_end_offset == cut
     assert [(each.start_offset, each.end_offset) for each in log.damage] == [kept or (6, 9)]
-    assert log.producers.get(7).last_sequence == (5 if kept else 9)
+    assert (log.producers.get(7).last_sequence, log.hidden_from) == ((5, 6) if kept else (9, None))
     for number in range(cut, 12):
         append(log, batch(b"w" * 20, timestamp=NOW + number), leader_epoch=9)
     owner.work()
@@ -122,8 +122,17 @@ def test_what_is_read_for_a_cut_is_read_around_damage_that_waits_for_the_high_wa
     damage(log, 6, 8)
     log.producers.end_offset = 10
     assert log.truncate_to(9)
-    assert (log.log_end_offset, log.producers.get(7).last_sequence) == (9, 8)
+    assert (log.log_end_offset, log.producers.get(7).last_sequence, log.hidden_from) == (9, 8, 6)
     assert [(each.start_offset, each.end_offset) for each in log.damage] == [(6, 8)]
+
+
+def test_a_cut_below_what_damage_hid_leaves_nothing_that_is_hidden(tmp_path) -> None:
+    log, _ = log_of_ten(tmp_path, high_watermark=7)
+    damage(log, 6, 8)
+    assert log.truncate_to(7)
+    assert log.hidden_from == 6
+    assert log.truncate_to(6)
+    assert (log.log_end_offset, log.producers.get(7).last_sequence, log.hidden_from) == (6, 5, None)
 
 
 def test_a_cut_waits_for_committed_damage_before_it(tmp_path) -> None:

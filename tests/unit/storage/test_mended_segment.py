@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log_config import LogConfig
@@ -62,6 +64,29 @@ async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
     log = store.directories.log(TP)
     assert [header.base_offset for _, header in iterate_entries(read_bytes(log, 1))] == [2, 3]
     assert not [name for name in store.disk.list_directory("/data/topic-0") if "mended" in name]
+
+
+@pytest.mark.parametrize("when", ["before", "while the checkpoint is written"])
+async def test_a_log_that_has_changed_since_a_segment_was_written_anew_keeps_its_own(monkeypatch, when):
+    store, log, damaged, spool, good = await damaged_store()
+    spool.pwrite(good[2 * ONE : 3 * ONE], 0)
+    made = write_anew(
+        store.disk, DamagedSegment(log.directory, 0, 4, 4 * ONE, False, 1), spool, [Fill(damaged, 0, ONE)]
+    )
+    directory, generation, segment = store.directories.directories[0], log.generation, log.segments.first
+    log.set_high_watermark(10)
+    checkpoint = directory.checkpoint
+
+    async def checkpoint_and_cut(*names):
+        await checkpoint(*names)
+        assert log.advance_log_start_offset(1)
+
+    if when == "before":
+        log.advance_log_start_offset(1)
+    else:
+        monkeypatch.setattr(directory, "checkpoint", checkpoint_and_cut)
+    assert not await replace_segments(directory, log, made, generation=generation, offload=store.offload)
+    assert (log.segments.first is segment, log.segments.first.size_bytes) == (True, 4 * ONE)
 
 
 async def test_a_kill_after_a_segment_lost_its_last_batch_to_the_leaders_cleaner_cuts_nothing():

@@ -264,6 +264,20 @@ async def test_a_search_by_time_passes_over_damage_below_the_start_of_the_log(at
     ]
 
 
+async def test_what_a_start_found_damaged_is_told_at_once_and_kept():
+    world = await World().start(10)
+    await world.store.directories.close()
+    world.damage(ONE + 65, b"\xff", PATH.replace("00.log", "08.log"))
+    world.disk.kill()
+    world.disk.restart()
+    await world.start()
+    assert [[(each.start_offset, each.end_offset) for each in told] for told in world.told] == [[(9, 10)]]
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(9, 10)]
+    record = ScrubRecord.decode(world.disk.read_bytes(f"/data/{SCRUB_RECORD}"))
+    assert record.damage == {TP: list(world.log.damage)}
+
+
 INDEX_PATH = "/data/topic-0/00000000000000000004.index"
 LYING = {
     "mid batch": (INDEX_PATH, pack(">ii", 1, ONE + 9)),

@@ -275,6 +275,9 @@ class Consumer:
                 for each, state in self._fetcher.states.items()
                 if state.has_position
             }
+        for each, committed in offsets.items():
+            if each in self._fetcher.states:
+                self._fetcher.states[each].commit(committed.offset, committed.leader_epoch)
         return self._offsets.begin_commit(offsets)
 
     async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -88,6 +88,11 @@ class PartitionState:
         if version == self.version:
             self.finished, self.finished_epoch = self.position, self.position_epoch
 
+    def commit(self, offset: int, leader_epoch: int) -> None:
+        """The caller commits up to here, maybe within a batch: that counts as worked on, and later commits keep it."""
+        if self.finished < offset <= self.position:
+            self.finished, self.finished_epoch = offset, leader_epoch
+
     def abandon(self) -> None:
         """The partition is not read any more."""
         self._begin_anew()

@@ -249,6 +249,20 @@ async def test_an_expelled_member_loses_its_partitions_and_joins_as_a_new_one(
         assert reader.consumer.group_metadata.member_id != former.member_id
 
 
+async def test_a_batch_that_was_committed_and_then_left_stays_committed(small: SmallCluster, cluster: Cluster) -> None:
+    """What leaving commits by itself, and what the interval does, is not behind what the caller committed."""
+    fill(small)
+    async with asyncio.timeout(10), Consumer(cluster, AUTO) as consumer:
+        await consumer.subscribe(["t"])
+        async with aclosing(consumer.batches()) as batches:
+            batch = await anext(batches)
+            await consumer.commit()
+        await asyncio.sleep(0.1)  # several intervals
+        assert (await consumer.committed(PARTS))[batch.topic_partition].offset == 3
+    async with asyncio.timeout(10), Consumer(cluster, QUICK) as consumer:
+        assert (await consumer.committed(PARTS))[batch.topic_partition].offset == 3
+
+
 async def test_a_commit_of_a_former_member_fails_and_nothing_is_committed(
     small: SmallCluster, cluster: Cluster
 ) -> None:

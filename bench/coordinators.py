@@ -54,6 +54,7 @@ TOPIC: Final = "t"
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 OFFSETS_PARTITIONS: Final = 50
 SESSION_MS: Final = 6_000
+PATIENCE_S: Final = 300.0
 HEARTBEAT_INTERVAL_S: Final = 3.0
 INITIAL_DELAY_S: Final = 3.0
 PARTITIONS_A_GROUP: Final = 100
@@ -265,7 +266,7 @@ def failover(options: Options) -> list[Row]:
         chosen = {coordinator_partition(group_id, OFFSETS_PARTITIONS): group_id for group_id in group_ids}.values()
         # Who stops hands everything to the other, which keeps it.
         cluster.stop_broker(2)
-        cluster.start_broker(2)
+        cluster.start_broker(2, timeout_s=PATIENCE_S)
         asyncio.run(until_replicated(brokers.bootstrap, CONSUMER_OFFSETS, 2))
         loads_before = len(_loads(cluster, 2))
         (before_s,) = (system.cpu_seconds() for system in brokers.systems()[1:])

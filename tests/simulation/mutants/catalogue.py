@@ -207,6 +207,7 @@ PLANS: Final[Mapping[int, Plan]] = {
 """Those that a scripted plan shows."""
 
 OTHER_PLANS: Final[Mapping[str, Plan]] = {
+    **coordinator_plans.OTHER_PLANS,
     "KIP-903": Plan(
         mutant(
             "a request from before its broker lost power lets the replica join the in-sync set",

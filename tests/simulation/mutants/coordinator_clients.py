@@ -290,11 +290,15 @@ class GroupClient(_Asker):
 class StableReader(_Asker):
     """Tells how far a partition is stable."""
 
-    async def lag(self, at: TopicPartition) -> int:
-        """How many offsets of what is committed a reader of committed transactions may not read yet."""
-        return await self._here(self._lag(at))
+    async def lag(self, at: TopicPartition) -> int | None:
+        """How many offsets of what is committed readers of committed transactions may not have yet; None: no answer."""
+        try:
+            return await self._here(self._lag(at))
+        except ClientError:
+            self.cluster.forget(at.topic)
+            return None
 
-    async def _lag(self, at: TopicPartition) -> int:
+    async def _lag(self, at: TopicPartition) -> int | None:
         leader = await self.cluster.leader(at)
         request = FetchRequest(
             replica_id=-1,
@@ -304,7 +308,7 @@ class StableReader(_Asker):
         )
         response = await self.cluster.ask(leader.node_id, fetch.API, request)
         answer = response.responses[0].partition_responses[0]
-        return int(answer.high_watermark - answer.last_stable_offset)
+        return None if answer.error_code else int(answer.high_watermark - answer.last_stable_offset)
 
 
 class TransactionTool(_Asker):

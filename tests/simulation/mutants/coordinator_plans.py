@@ -111,3 +111,15 @@ PLANS: Final[Mapping[int, Plan]] = {
     ),
 }
 """Those that a scripted plan shows."""
+
+OTHER_PLANS: Final[Mapping[str, Plan]] = {
+    "time-out": Plan(
+        mutant(
+            "a transaction whose producer is gone stays open",
+            ("barnabas.coordinator.transactions.sweeps", "is_overdue", coordinators.never_overdue),
+        ),
+        stories.a_producer_is_gone,
+        _cluster(),
+    ),
+}
+"""No bugs of the museum."""

@@ -38,7 +38,7 @@ SETTINGS = {
 async def until_stable(scene: Scene, *, timeout_s: float = 60.0) -> None:
     """Wait until no transaction is open in the scene's partition; none may stay."""
     reader, waited_s = StableReader(scene), 0.0
-    while await reader.lag(scene.partition) > 0:
+    while await reader.lag(scene.partition) != 0:
         assert waited_s < timeout_s, "the last stable offset stands still"
         await scene.sleep(0.25)
         waited_s += 0.25
@@ -227,3 +227,12 @@ async def a_static_member_is_restarted(scene: Scene) -> None:
     scene.world.kill(await leader_of(scene, at=OFFSETS))
     assert await second.heartbeat() is NONE, "the next coordinator does not know it"
     assert await first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
+
+
+async def a_producer_is_gone(scene: Scene) -> None:
+    """P4. A producer is gone, and so is its coordinator: the transaction outlives its time by a minute at most."""
+    producer = Transactor(scene, timeout_ms=2_000)
+    await producer.begin()
+    scene.world.kill(await leader_of(scene, at=TRANSACTIONS))
+    await until_stable(scene, timeout_s=62.0)
+    assert await producer.end(commit=True) is not NONE, "it could be committed yet"

@@ -1,20 +1,28 @@
 """What outlives an epoch of a leadership, or an internal topic, in the coordinators of one broker: nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from broker.coordination import Coordination
 from broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from replication.partition import Partition
 from replication.replicas import ReplicaAssignment
 from replication.settings import TopicSettings
 from tests.unit.broker.group_talk import SMALL, GroupTalk
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
+from zk_schema import paths
 
 NONE = ErrorCode.NONE
 KEYS = {name.replace(".", "_"): text for name, text in SMALL.items()}
@@ -37,6 +45,22 @@ def coordination_of(talk: GroupTalk) -> Coordination:
     return talk.broker.services.coordination
 
 
+async def lead(talk: GroupTalk, partition: Partition, *, epoch: int, others: tuple[BrokerId, ...] = ()) -> None:
+    """What the controller would have this broker do; `others` are in sync beside it."""
+    me = talk.broker.broker_id
+    assignment = ReplicaAssignment(
+        partition.topic_partition,
+        me,
+        LeaderEpoch(epoch),
+        isr=(me, *others),
+        replicas=(me, *others),
+        zk_version=epoch,
+        is_new=False,
+        settings=TopicSettings(log=partition.log.config),
+    )
+    assert await talk.broker.services.replicas.assign(assignment) is NONE
+
+
 async def test_a_transaction_coordinator_lives_for_one_epoch_and_the_next_knows_what_it_wrote(talk: GroupTalk) -> None:
     shard = await coordination_of(talk).transaction_shard("id")
     assert shard is not None
@@ -45,19 +69,7 @@ async def test_a_transaction_coordinator_lives_for_one_epoch_and_the_next_knows_
     (number,) = (each for each, other in coordination_of(talk).transactions.items() if other is shard)
     partition = talk.broker.services.replicas.partition(TopicPartition(TRANSACTION_STATE, number))
     assert partition is not None
-    me = talk.broker.broker_id
-    settings = TopicSettings(log=partition.log.config)
-    assignment = ReplicaAssignment(
-        partition.topic_partition,
-        me,
-        LeaderEpoch(5),
-        isr=(me,),
-        replicas=(me,),
-        zk_version=5,
-        is_new=False,
-        settings=settings,
-    )
-    assert await talk.broker.services.replicas.assign(assignment) is NONE
+    await lead(talk, partition, epoch=5)
     assert shard.error is ErrorCode.NOT_COORDINATOR
     assert shard.machine is None
     following = coordination_of(talk).transactions[number]
@@ -75,8 +87,28 @@ async def test_how_many_partitions_a_topic_has_is_asked_again_when_it_was_made_a
     await until(lambda: not coordination.groups)
     assert coordination.find_group_shard("g") is False
     assert await talk.commit(5) is ErrorCode.NOT_COORDINATOR
+    async with asyncio.timeout(10):
+        while await talk.broker.services.zk.get(paths.topic(CONSUMER_OFFSETS)) is not None:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.005)
     await make_topic(talk.broker, CONSUMER_OFFSETS, partitions=5)
     places = {await coordination.partition_of(CONSUMER_OFFSETS, f"group {number}") for number in range(100)}
     assert places == {0, 1, 2, 3, 4}
     await until(lambda: all(shard.is_loaded for shard in coordination.groups.values()))
     assert await talk.commit(5) is NONE
+
+
+async def test_a_marker_is_answered_when_it_is_replicated(talk: GroupTalk) -> None:
+    """What is complete has markers that no failover takes back."""
+    at = TopicPartition("t", 0)
+    partition = talk.broker.services.replicas.partition(at)
+    assert partition is not None
+    await lead(talk, partition, epoch=5, others=(BrokerId(2),))
+    marker = WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("t", [0])], 1)
+    writing = asyncio.ensure_future(talk.ask(WriteTxnMarkersRequest([marker])))
+    await until(lambda: partition.log.log_end_offset == 1)
+    await asyncio.wait([writing], timeout=0.05)
+    assert not writing.done()
+    await lead(talk, partition, epoch=6)
+    (result,) = (await writing).markers
+    assert result.topics[0].partitions[0].error_code == NONE
+    assert partition.log.high_watermark == 1

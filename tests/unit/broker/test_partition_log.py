@@ -157,6 +157,18 @@ async def test_offsets_of_a_transaction_need_a_guard_and_a_marker_takes_it() -> 
 
 
 @virtual_time
+async def test_a_guard_ends_with_the_leadership_in_which_it_was_confirmed() -> None:
+    world, log = await log_of(alone=True)
+    guard = world.partition().lacks_guard(*PRODUCER)
+    assert guard is not None
+    world.partition().guards.answer(guard, ErrorCode.NONE)
+    assert log.refusal(PRODUCER) is None
+    await lead(world, epoch=5, isr=(ME,))
+    following = PartitionLog(world.partition(), world.offload)
+    assert following.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
+
+
+@virtual_time
 async def test_a_batch_is_never_larger_than_a_segment() -> None:
     _, log = await log_of(config=LogConfig(max_message_bytes=5000, segment_bytes=20_000))
     assert log.max_batch_bytes == 5000

@@ -31,7 +31,7 @@ _ROT: Final = 0.25
 _OLD_CLIENTS: Final = 0.2
 _FORMAT_ERRANDS: Final = 0.25
 _FORMAT_GAP_S: Final = 3.0
-_COORDINATORS: Final = 0.0
+_COORDINATORS: Final = 0.4
 
 
 @dataclass(slots=True)
@@ -242,8 +242,8 @@ def _coordinators(of: _Streams) -> CoordinatorLoad:
     if of("coordinators").random() >= _COORDINATORS:
         return CoordinatorLoad()
     return CoordinatorLoad(
-        members=of("members").choice([0, 2, 3]),
-        transactors=of("transactors").choice([0, 1, 2]),
+        members=of("members").choice([0, 0, 2, 3]),
+        transactors=of("transactors").choice([0, 1, 1, 2]),
         copiers=of("copiers").choice([0, 0, 1, 2]),
         idempotent=of("idempotent").choice([0, 1]),
         assignor=of("assignor").choice(list(ASSIGNORS)),

@@ -15,7 +15,7 @@ from barnabas.simulation.report import line
 from barnabas.simulation.trial import Trial, run_seed, run_trial
 
 _ALL = CoordinatorLoad(
-    members=2, transactors=2, copiers=2, idempotent=1, assignor="cooperative-sticky", copiers_assignor="sticky"
+    members=2, transactors=1, copiers=1, idempotent=1, assignor="cooperative-sticky", copiers_assignor="sticky"
 )
 
 
@@ -59,11 +59,13 @@ def test_a_script_tells_of_coordinators(monkeypatch: pytest.MonkeyPatch) -> None
     assert script.loads(script.dumps("3", draws)) == ("3", draws)
 
 
-def test_groups_and_transactions_do_their_work_while_their_clients_crash_pause_and_are_replaced(seed: str) -> None:
+def test_groups_and_transactions_do_their_work_while_their_clients_crash_pause_and_are_replaced() -> None:
+    # One seed for ever: what it comes to is counted.
+    seed = "2"
     draws = draw(f"{seed}.coordinators")
     _calmly(draws)
     _all_of_it(draws)
-    draws.coordinators = replace(_ALL, mean_gap_s=15.0)
+    draws.coordinators = replace(_ALL, transactors=2, copiers=2, mean_gap_s=15.0)
     schedule(f"{seed}.coordinators", draws)
     loop = SimulationLoop(random.Random(f"{seed}/loop"))  # type: ignore[abstract]
     trials: list[Trial] = []
@@ -84,6 +86,7 @@ def test_groups_and_transactions_do_their_work_while_their_clients_crash_pause_a
     assert len([each for each in history.groups.reads if each.final and each.outcome is Outcome.OK]) == 2
 
 
+@pytest.mark.timeout(300)
 def test_all_loads_together_stand_a_storm(seed: str) -> None:
     tally = run_seed(f"{seed}.storm", change=_all_of_it)
     assert tally.passed, line(tally)

@@ -30,7 +30,7 @@ def test_a_trace_changes_nothing():
     assert len(lines) == traced.steps
 
 
-@pytest.mark.parametrize("seed", [21, 22])
+@pytest.mark.parametrize("seed", [21, 56008])  # the second one has groups, transactions and copiers
 def test_hash_seeds_change_nothing(seed):
     outputs = set()
     for hash_seed in ("0", "1", "4242"):

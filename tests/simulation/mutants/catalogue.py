@@ -118,11 +118,6 @@ COORDINATION: Final[Mapping[str, Mutant]] = {
         "readers of what is committed are given what is open",
         ("barnabas.storage.producer_state", "ProducerState._refresh_unstable", coordinators.hide_nothing),
     ),
-    "generation": mutant(
-        "offsets are taken from members of earlier generations",
-        ("barnabas.coordinator.group_requests", "commit_refusal", coordinators.take_from_anybody),
-        ("barnabas.coordinator.group_requests", "txn_commit_refusal", coordinators.take_from_anybody),
-    ),
     "pending": mutant(
         "offsets count before their transaction is committed",
         (

@@ -125,11 +125,6 @@ def hide_nothing(_original: Rule) -> Rule:
     return refresh_unstable
 
 
-def take_from_anybody(_original: Rule) -> Rule:
-    """Offsets are taken from members of earlier generations."""
-    return lambda *_: ErrorCode.NONE
-
-
 def offsets_count_at_once(_original: Rule) -> Rule:
     """Offsets that are sent to a transaction are committed by that."""
 

@@ -100,7 +100,6 @@ BIASES: Final[Mapping[int | str, Bias]] = {
     53: _CRASHING,
     55: _BUSY,
     "open": _BUSY,
-    "generation": _BUSY,
     "pending": _BUSY,
     "uncommitted": Bias({"expire": 5, "crash": 3, "cut off": 3}, 4.0, 1.5, compacted=2),
     "last value": Bias({"expire": 1, "crash": 1}, compacted=2),

@@ -1,6 +1,8 @@
 """What can go wrong between a client and a cluster. Everything the client raises is a `ClientError`."""
 
+from barnabas.protocol.batch import CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
 
 
 class ClientError(Exception):
@@ -70,6 +72,11 @@ class TransactionAborted(ClientError):
 
 class WrongTransactionState(ClientError):
     """The call does not fit where the transaction is: a mistake of the program."""
+
+
+def corrupt_batch(topic_partition: TopicPartition, error: CorruptBatch) -> ProtocolViolation:
+    """What a reader raises for a batch that cannot be read."""
+    return ProtocolViolation(f"{topic_partition}: the broker sent a batch that cannot be read: {error}")
 
 
 def error_code(number: int) -> ErrorCode:

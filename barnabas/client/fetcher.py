@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_options import ConsumerOptions, IsolationLevel, OffsetOutOfRange
-from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
+from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, corrupt_batch, error_code, raise_for
 from barnabas.client.fetch_session import FetcherSession, FetchRound, Position
 from barnabas.client.fetched_records import (
     AbortedRange,
@@ -217,7 +217,7 @@ class Fetcher:
                 max_decompressed_bytes=self._options.max_decompressed_bytes,
             )
         except CorruptBatch as error:
-            broken = _corrupt(answer.state.topic_partition, error)
+            broken = corrupt_batch(answer.state.topic_partition, error)
             answer.state.fail(broken)
             raise broken from error
 
@@ -439,7 +439,7 @@ class Fetcher:
         try:
             whole = find_whole_entries(record_set, state.fetch_offset)
         except CorruptBatch as error:
-            state.fail(_corrupt(state.topic_partition, error))
+            state.fail(corrupt_batch(state.topic_partition, error))
             return
         if whole.size_bytes:
             self._keep(state, record_set[: whole.size_bytes], whole, answer)
@@ -496,7 +496,3 @@ class Fetcher:
             state.leave_replica()
             self._cluster.forget(state.topic_partition.topic)
             self._back_off([state])
-
-
-def _corrupt(topic_partition: TopicPartition, error: CorruptBatch) -> ProtocolViolation:
-    return ProtocolViolation(f"{topic_partition}: the broker sent a batch that cannot be read: {error}")

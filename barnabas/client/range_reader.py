@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, error_code, raise_for
+from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, corrupt_batch, error_code, raise_for
 from barnabas.client.fetched_records import FetchedRecords, decode_records, find_whole_entries
 from barnabas.protocol.batch import CorruptBatch
 from barnabas.protocol.ids import TopicPartition
@@ -219,7 +219,7 @@ class RangeReader:
         try:
             whole = find_whole_entries(record_set, start)
         except CorruptBatch as error:
-            raise _corrupt(topic_partition, error) from error
+            raise corrupt_batch(topic_partition, error) from error
         if not whole.size_bytes:
             return
         position.offset = whole.next_offset
@@ -239,8 +239,4 @@ class RangeReader:
                 max_decompressed_bytes=self._options.max_decompressed_bytes,
             )
         except CorruptBatch as error:
-            raise _corrupt(answer.topic_partition, error) from error
-
-
-def _corrupt(topic_partition: TopicPartition, error: CorruptBatch) -> ProtocolViolation:
-    return ProtocolViolation(f"{topic_partition}: the broker sent a batch that cannot be read: {error}")
+            raise corrupt_batch(answer.topic_partition, error) from error

@@ -13,16 +13,16 @@ THREE = (b"v" * 20, b"w" * 20, b"x" * 20)
 ONE = len(batch(*THREE))
 CONFIG = LogConfig(index_interval_bytes=ONE)
 COUNT = 6
-BASE_OFFSET, LENGTH, MAGIC, LAST_DELTA, PRODUCER, EPOCH, SEQUENCE, RECORDS, PAYLOAD = 4, 8, 16, 23, 43, 51, 53, 57, 80
+BASE_OFFSET, LENGTH, MAGIC, ATTRIBUTES, LAST_DELTA = 4, 8, 16, 21, 23
+PRODUCER, EPOCH, SEQUENCE, RECORDS, PAYLOAD = 43, 51, 53, 57, 80
 
 
-async def written(root, *, flush_batches=None, config=CONFIG, transactional=False):
+async def written(root, *, flush_batches=None, config=CONFIG):
     """A log of batches of three records each, stopped cleanly, or killed when these were flushed."""
     store = await open_store(str(root), config=config)
     log = store.directories.create_log(TP)
     for number in range(COUNT):
-        data = batch(*THREE, timestamp=NOW + number, producer=(7, 0, 3 * number), transactional=transactional)
-        append(log, data, leader_epoch=number // 2)
+        append(log, batch(*THREE, timestamp=NOW + number, producer=(7, 0, 3 * number)), leader_epoch=number // 2)
     if flush_batches is None:
         await store.directories.close()
         return
@@ -114,13 +114,14 @@ async def test_a_flipped_bit_makes_up_no_producer(tmp_path, at):
     assert damaged(log) == [(6, 9)]
 
 
-@pytest.mark.parametrize("at", [PRODUCER, PRODUCER + 6, EPOCH, SEQUENCE + 1, 22])
+@pytest.mark.parametrize("at", [PRODUCER, PRODUCER + 6, EPOCH, SEQUENCE + 1, ATTRIBUTES + 1])
 async def test_a_flipped_bit_in_an_earlier_segment_makes_up_no_producer_and_no_transaction(tmp_path, at):
     config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
-    await written(tmp_path, flush_batches=5, config=config, transactional=at == 22)
+    await written(tmp_path, flush_batches=5, config=config)
     for path in (tmp_path / "topic-0").glob("*.snapshot"):
         path.unlink()
     flip(tmp_path, 2 * ONE + at)
     log = await opened(tmp_path, config)
     assert [(entry.producer_id, entry.epoch) for entry in log.producers] == [(7, 0)]
-    assert offsets(log) == list(range(18))
+    assert log.producers.first_unstable_offset is None
+    assert (offsets(log), log.hidden_from) == (list(range(18)), 6)

@@ -11,6 +11,7 @@ A row that a client limited says nothing of brokers' rates: it is judged by what
 import argparse
 import json
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -83,6 +84,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     given = _arguments()
+    # Whoever ends the run ends its brokers too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     rows = chosen_rows(given.row, full=given.full)
     if given.list:
         sys.stdout.write("".join(f"{row.name}\n" for row in rows))

@@ -124,6 +124,21 @@ class LogMoves:
         if task is not None:
             task.cancel()
 
+    def set_aside(self, replica: Replica) -> LogDirectory | None:
+        """Give up what a move that came to a stand has gathered: where it went, None where no move stands."""
+        topic_partition, futures = replica.topic_partition, self._directories.futures
+        found = futures.find(topic_partition)
+        if found is None or found[0] is replica.directory or topic_partition in self._tasks:
+            return None
+        log.info("%s: its move to %s stands still and begins again later", topic_partition, found[0].path)
+        futures.discard(topic_partition)
+        return found[0]
+
+    def begin_again(self, replica: Replica, destination: LogDirectory) -> None:
+        """After `set_aside`."""
+        if not (destination.is_offline or replica.is_offline):
+            self._begin(replica, destination)
+
     async def stop(self) -> None:
         """Copy nothing any more; returns when no move is at work."""
         tasks = list(self._tasks.values())

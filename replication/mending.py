@@ -200,8 +200,14 @@ class Mender:
     async def _renew(self, partition: Partition, connection: Connection) -> None:
         at, damage = partition.topic_partition, "; ".join(map(str, partition.log.damage))
         log.warning("%s: the leader has other batches where this is damaged: its log is fetched anew: %s", at, damage)
-        ports = self._ports
-        await LogRenewal(partition, connection, self._replicas.ports, ports.offload, ports.timeout_ms).run()
+        ports, moves = self._ports, self._replicas.moves
+        # A move that met the damage waits for it to be mended, and nothing can gather beside what it has gathered.
+        destination = moves.set_aside(partition)
+        try:
+            await LogRenewal(partition, connection, self._replicas.ports, ports.offload, ports.timeout_ms).run()
+        finally:
+            if destination is not None:
+                moves.begin_again(partition, destination)
         log.info("%s: mended: it has a new log", at)
 
     async def _mend_segment(self, partition: Partition, connection: Connection, base_offset: int) -> bool:

@@ -79,7 +79,7 @@ class Replicas:
 
     def __init__(self, ports: ReplicationPorts, fetchers: Fetching, moves: LogMoves) -> None:
         self.ports = ports
-        self._moves = moves
+        self.moves = moves
         self.counts = ports.counts
         self.quotas = ports.quotas
         self._fetchers = fetchers
@@ -146,7 +146,7 @@ class Replicas:
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
             if assignment.leader_id != NO_LEADER and not partition.is_offline:
                 self._fetchers.follow(partition)
-        self._moves.resume(partition)
+        self.moves.resume(partition)
         return ErrorCode.NONE
 
     def _leads_no_more(self, topic_partition: TopicPartition) -> None:
@@ -182,7 +182,7 @@ class Replicas:
 
     def move(self, topic_partition: TopicPartition, path: str, *, is_known: bool) -> ErrorCode:
         """Have a replica moved to another log directory; the answer is the one of AlterReplicaLogDirs."""
-        return self._moves.order(topic_partition, self._partitions.get(topic_partition), path, is_known=is_known)
+        return self.moves.order(topic_partition, self._partitions.get(topic_partition), path, is_known=is_known)
 
     def _open(self, assignment: ReplicaAssignment) -> Partition:
         topic_partition = assignment.topic_partition
@@ -209,7 +209,7 @@ class Replicas:
                 return ErrorCode.FENCED_LEADER_EPOCH
             del self._partitions[topic_partition]
             self._fetchers.unfollow(topic_partition)
-            self._moves.interrupt(topic_partition)
+            self.moves.interrupt(topic_partition)
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
             self._leads_no_more(topic_partition)
         if delete:
@@ -233,7 +233,7 @@ class Replicas:
     async def close(self) -> None:
         """Fetch and serve no more. Returns when no append is under way, so that the logs can be closed."""
         await self._fetchers.stop()
-        await self._moves.stop()
+        await self.moves.stop()
         for partition in self.partitions():
             await partition.resign(leader_id=NO_LEADER, leader_epoch=partition.leader_epoch)
             self._leads_no_more(partition.topic_partition)

@@ -38,6 +38,8 @@ _PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
 _TOMBSTONES: Final = 0.15
 _TRANSACTIONS_SINCE: Final = 3
 """The version of Produce; it is that of batches too."""
+_NAMES_EPOCH: Final = 9
+"""The version of Fetch from which on it says which leader epoch the client knows."""
 _LOST_PLACE: Final = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -398,8 +400,9 @@ class ReaderProcess(ClientProcess):
             raise
         self._epochs[topic_partition] = known.leader_epoch
         self._choose_replica(topic_partition, answer.preferred_read_replica, nearer)
-        # What a follower knows of the high watermark is late.
-        epoch = known.leader_epoch if nearer is None else None
+        # What a follower knows of the high watermark is late; an old Fetch names no epoch, so any leader answers it.
+        names_epoch = self.newest_fetch is None or self.newest_fetch >= _NAMES_EPOCH
+        epoch = known.leader_epoch if nearer is None and names_epoch else None
         operation.ok(records, self.now(), high_watermark=answer.high_watermark, leader_epoch=epoch)
         stage.count.records_read += len(records)
         stage.count.polls_of_followers += nearer is not None
@@ -417,7 +420,7 @@ class ReaderProcess(ClientProcess):
         )
         connection = await self.cluster.connection(node)
         timeout_ms, most = self.stage.settings.request_timeout_ms, self.newest_fetch
-        least = 0 if most is not None else 11 if rack else 9
+        least = 0 if most is not None else 11 if rack else _NAMES_EPOCH
         response = await connection.request(fetch_api.API, request, timeout_ms=timeout_ms, least=least, most=most)
         raise_for(response.error_code, context="fetch")
         ((answer,),) = (topic.partition_responses for topic in response.responses)

@@ -408,3 +408,25 @@ async def test_no_more_replicas_are_copied_at_a_time_than_told() -> None:
     world.offload.release("move")
     await until_moved(world)
     assert world.failed == []
+
+
+@virtual_time
+async def test_a_move_that_stands_still_is_set_aside_and_begins_again() -> None:
+    world, partition = await world_with(100)
+    destination = world.log_directories.directories[1]
+    world.log_directories.futures.create(TP, destination, partition.log.config)
+    assert world.moves.set_aside(partition) is destination
+    assert world.log_directories.futures.find(TP) is None
+    assert world.moves.set_aside(partition) is None
+    world.moves.begin_again(partition, destination)
+    await until_moved(world)
+    assert lies_in(world, THERE)
+
+
+@virtual_time
+async def test_a_move_that_goes_on_is_not_set_aside() -> None:
+    world, partition = await world_with(100)
+    order(world)
+    assert world.moves.set_aside(partition) is None
+    await until_moved(world)
+    assert lies_in(world, THERE)

@@ -61,8 +61,17 @@ class GroupOffsets:
         self._last: asyncio.Task[None] | None = None
 
     def begin_commit(self, offsets: Offsets) -> "asyncio.Task[None]":
-        """Commit after all earlier commits. The task raises ClientError; CommitFailed where the group went on."""
-        self._last = asyncio.get_running_loop().create_task(self._commit_after(self._last, dict(offsets)))
+        """Commit after all earlier commits, as the member of now. The task raises ClientError.
+
+        It raises CommitFailed where the group went on, also between two tries: what was handed out in one generation
+        may be another member's in the next, who has come further.
+        """
+        member: GroupMetadata | CommitFailed
+        try:
+            member = self._membership()
+        except CommitFailed as error:
+            member = error
+        self._last = asyncio.get_running_loop().create_task(self._commit_after(self._last, dict(offsets), member))
         return self._last
 
     async def close(self, *, timeout_ms: int) -> None:
@@ -102,14 +111,17 @@ class GroupOffsets:
 
         return await self._cluster.patiently(ask)
 
-    async def _commit_after(self, earlier: "asyncio.Task[None] | None", offsets: Offsets) -> None:
+    async def _commit_after(
+        self, earlier: "asyncio.Task[None] | None", offsets: Offsets, member: GroupMetadata | CommitFailed
+    ) -> None:
         if earlier is not None:
             await asyncio.wait([earlier])
+        if isinstance(member, CommitFailed):
+            raise member
         if offsets:
-            await self._cluster.patiently(lambda: self._commit(offsets))
+            await self._cluster.patiently(lambda: self._commit(offsets, member))
 
-    async def _commit(self, offsets: Offsets) -> None:
-        member = self._membership()
+    async def _commit(self, offsets: Offsets, member: GroupMetadata) -> None:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), each in offsets.items():
             topics.setdefault(name, OffsetCommitRequestTopic(name)).partitions.append(

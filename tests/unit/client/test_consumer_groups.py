@@ -361,6 +361,30 @@ async def test_commits_are_carried_out_in_the_order_of_the_calls(small: SmallClu
         assert offsets == sorted(offsets)
 
 
+async def test_a_commit_is_of_the_generation_it_was_called_in_however_late_it_arrives(
+    small: SmallCluster, cluster: Cluster, open_cluster: OpenCluster
+) -> None:
+    hangs = True
+
+    def hang_up(asked: Asked) -> None:
+        if asked.key is ApiKey.OFFSET_COMMIT and hangs:
+            raise Hangup
+
+    async with Reader(cluster) as first:
+        await eventually(lambda: first.consumer.assignment == PARTS)
+        generation = first.consumer.group_metadata.generation_id
+        small.on_request = hang_up
+        commit = first.consumer.begin_commit({each: OffsetAndMetadata(1) for each in PARTS})
+        async with Reader(open_cluster(small)) as second:
+            await eventually(lambda: len(first.consumer.assignment) == len(second.consumer.assignment) > 0)
+            hangs = False
+            with pytest.raises(CommitFailed):
+                await commit
+            asked = [each.request.generation_id for each in small.asked if each.key is ApiKey.OFFSET_COMMIT]
+            assert set(asked) == {generation}
+            assert await first.consumer.committed(PARTS) == {}
+
+
 async def test_what_trying_again_cannot_mend_reaches_the_reader(small: SmallCluster, cluster: Cluster) -> None:
     def refuse(asked: Asked) -> JoinGroupResponse | None:
         if asked.key is ApiKey.JOIN_GROUP:

@@ -356,6 +356,8 @@ async def test_commits_are_carried_out_in_the_order_of_the_calls(small: SmallClu
         await asyncio.gather(*commits)
         assert refused == 2
         assert (await consumer.committed(PARTS))[PARTS[0]].offset == 3
+        # Offsets of transactions that decide are waited for.
+        assert all(each.request.require_stable for each in small.asked if each.key is ApiKey.OFFSET_FETCH)
         asked = [each.request for each in small.asked if each.key is ApiKey.OFFSET_COMMIT]
         offsets = [each.topics[0].partitions[0].committed_offset for each in asked]
         assert offsets == sorted(offsets)
@@ -383,6 +385,9 @@ async def test_a_commit_is_of_the_generation_it_was_called_in_however_late_it_ar
             asked = [each.request.generation_id for each in small.asked if each.key is ApiKey.OFFSET_COMMIT]
             assert set(asked) == {generation}
             assert await first.consumer.committed(PARTS) == {}
+            # What was refused was of a former generation: the present membership stands.
+            assert first.consumer.group_metadata.generation_id > generation
+            assert first.gained("lost") == []
 
 
 async def test_what_trying_again_cannot_mend_reaches_the_reader(small: SmallCluster, cluster: Cluster) -> None:

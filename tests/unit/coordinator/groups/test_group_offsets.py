@@ -100,6 +100,7 @@ def test_a_transaction_is_held_against_the_group_where_it_names_a_member(group: 
     assert txn_commit(group) == ok
     assert txn_commit(group, member_id=leader, generation_id=1) == ok
     assert txn_commit(group, member_id=leader, generation_id=2) == {ErrorCode.ILLEGAL_GENERATION}
+    assert txn_commit(group, member_id=leader, generation_id=0) == {ErrorCode.ILLEGAL_GENERATION}
     assert txn_commit(group, member_id="x", generation_id=1) == {ErrorCode.UNKNOWN_MEMBER_ID}
     assert fetched(group) == {}
     group.machine.replay_marker(9, commit=True)

@@ -93,6 +93,10 @@ class Reader:
         return sorted(each for kind, partitions in self.told if kind == what for each in partitions)
 
 
+def asked_of(small: SmallCluster, key: ApiKey) -> int:
+    return sum(each.key is key for each in small.asked)
+
+
 async def eventually(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - the condition is other tasks' doing
@@ -174,7 +178,9 @@ async def test_a_rebalance_waits_for_the_batch_in_hand_and_commits_it(small: Sma
         slow.hold.clear()
         await eventually(lambda: slow.count == 1)
         async with Reader(cluster, AUTO) as second:
-            await asyncio.sleep(0.3)  # ten heartbeats
+            before = asked_of(small, ApiKey.HEARTBEAT)
+            # Who is slow must not be taken for dead.
+            await eventually(lambda: asked_of(small, ApiKey.HEARTBEAT) > before + 10)
             assert second.told == []
             assert slow.gained("revoked") == []
             slow.hold.set()

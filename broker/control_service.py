@@ -138,7 +138,10 @@ class ControlService:
         """Change what clients are told of the cluster."""
         error = await self._fence(command)
         if error is ErrorCode.NONE:
+            lived = self._metadata.brokers
             error = self._metadata.apply(command)
+            if not lived.keys() <= self._metadata.brokers.keys():
+                self._replicas.on_brokers_gone()
             for partition in command.partitions:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)

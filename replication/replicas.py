@@ -230,6 +230,14 @@ class Replicas:
                 if number % _AT_ONCE == 0:
                     await asyncio.sleep(0)
 
+    def on_brokers_gone(self) -> None:
+        """A broker is alive no more: deletions wait for it no longer.
+
+        No fetch may come that would say so: those of idle followers name no partition.
+        """
+        for partition in self.partitions():
+            partition.deletion.let_go()
+
     async def close(self) -> None:
         """Fetch and serve no more. Returns when no append is under way, so that the logs can be closed."""
         await self._fetchers.stop()

@@ -26,7 +26,7 @@ from tests.support.clock import ManualClock
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker
 from tests.unit.broker.small_broker import describe, live_broker, make_config
-from tests.unit.replication.replica_world import ME, append_now
+from tests.unit.replication.replica_world import ME, OTHER, append_now
 from zk_schema import paths
 from zk_schema.memory import MemorySession, MemoryZooKeeper
 from zk_schema.ops import Create, Set
@@ -109,10 +109,12 @@ class Ordered:
         partitions = [StopReplicaPartition("t", number, LeaderEpoch(epoch), delete=True) for number in numbers]
         return StopReplica(CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions)
 
-    def tell(self, *numbers: int, leader: int = ME, controller: int = 5, broker: int = 100) -> UpdateMetadata:
+    def tell(
+        self, *numbers: int, leader: int = ME, controller: int = 5, broker: int = 100, live: tuple[int, ...] = (1,)
+    ) -> UpdateMetadata:
         partitions = [describe("t", number, leader=leader) for number in numbers]
         return UpdateMetadata(
-            CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions, (live_broker(1),)
+            CONTROLLER, ControllerEpoch(controller), BrokerEpoch(broker), partitions, tuple(map(live_broker, live))
         )
 
     def holds(self, at: TopicPartition = T0) -> bool:
@@ -355,3 +357,22 @@ async def test_settings_of_brokers_that_change_while_replicas_are_made_reach_all
     assert 0 < len(replicas.partitions()) < 400, "the change came in the midst of it"
     assert await order == CommandResult()
     assert [partition.min_in_sync_replicas for partition in replicas.partitions()] == [2] * 400
+
+
+@virtual_time
+async def test_a_deletion_of_records_waits_no_longer_for_a_broker_that_is_gone() -> None:
+    ordered = await Ordered().open()
+    world = ordered.broker.world
+    await ordered.obey(ordered.tell(0, live=(ME, OTHER)))
+    await world.assign(replicas=(ME, OTHER))
+    partition = world.partition()
+    append_now(partition, b"a", b"b", acks=1)
+    partition.on_follower_fetch(OTHER, leader_epoch=partition.leader_epoch, fetch_offset=2, log_start_offset=0)
+    deleted = partition.deletion.delete(1)
+    await turns()
+    assert deleted is not None
+    assert not deleted.done()
+    # The last that is heard of it: nobody fetches after this.
+    del world.live[OTHER]
+    await ordered.obey(ordered.tell(0, live=(ME,)))
+    assert deleted.done()

@@ -59,7 +59,8 @@ class ComposedCluster:
 
     def leader(self, topic: str, partition: int = 0, *, not_asking: int | None = None) -> int:
         """Who leads a partition, as a broker that answers says it; -1 for nobody."""
-        return int(self._described(topic, not_asking)["partition_list"][partition]["leader"])
+        leader = self._described(topic, not_asking)["partition_list"][partition]["leader"]
+        return -1 if leader is None else int(leader)
 
     def isr(self, topic: str, partition: int = 0) -> set[int]:
         return set(self._described(topic)["partition_list"][partition]["isr"])

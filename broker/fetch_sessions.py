@@ -41,6 +41,7 @@ class WantedPartition:
         "max_bytes",
         "sent_high_watermark",
         "sent_log_start_offset",
+        "tells_again",
         "topic_partition",
     )
 
@@ -63,6 +64,8 @@ class WantedPartition:
         self.log_start_offset = log_start_offset
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
+        self.tells_again = False
+        """Whether the next answer names it also if nothing has changed since the one before."""
 
     def update(self, newer: "WantedPartition") -> None:
         """The client asks for it again: keep what was sent, take the rest."""
@@ -165,6 +168,9 @@ class FetchSession:
         if known is None:
             self.partitions[wanted.topic_partition] = wanted
         else:
+            # A follower whose place in the log has not moved on may have dropped the last answer, as it does when
+            # its leader epoch changes: an idle partition would never hear of the high watermark in it again.
+            known.tells_again = self.is_privileged and wanted.fetch_offset <= known.fetch_offset
             known.update(wanted)
         self.dirty[wanted.topic_partition] = None
 

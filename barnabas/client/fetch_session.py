@@ -87,9 +87,13 @@ class FetcherSession:
             self._changed[topic_partition] = None
 
     def leave_out(self, topic_partition: TopicPartition) -> None:
-        """Do not fetch the partition from the next round on."""
+        """Do not fetch the partition from the next round on.
+
+        What the present answer gives of it may be dropped: where it is wanted again before that round, it is named.
+        """
         if self._wanted.pop(topic_partition, None) is not None:
             self._changed[topic_partition] = None
+            self.name_again(topic_partition)
 
     def wanted(self, topic_partition: TopicPartition) -> Position | None:
         return self._wanted.get(topic_partition)

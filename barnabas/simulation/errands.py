@@ -53,6 +53,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from barnabas.simulation.coordinator_load import INTERNAL_TOPICS
 from barnabas.simulation.history import History
 from barnabas.simulation.load import ClientProcess, LoadCount, ProducerProcess
 from barnabas.simulation.moments import Moment
@@ -92,6 +93,9 @@ _SETTINGS: Final[tuple[Mapping[str, str], ...]] = (
     {"unclean.leader.election.enable": "false"},
 )
 """What keeps every promise."""
+
+_BATCH_OF_A_GROUP: Final = 1_000
+"""The record of a group of three is no larger; a segment takes no batch that is larger than itself."""
 
 _TOPIC: Final = 2
 _SET: Final = 0
@@ -252,6 +256,8 @@ class Errands(ClientProcess):
             least = self.chance.randint(self._least_in_sync, max(self._least_in_sync, min(3, replicas)))
             topic = at.topic
             settings = self.chance.choice([*_SETTINGS, {"min.insync.replicas": str(least)}])
+            if topic in INTERNAL_TOPICS and int(settings.get("segment.bytes", _BATCH_OF_A_GROUP)) < _BATCH_OF_A_GROUP:
+                settings = {"segment.bytes": str(_BATCH_OF_A_GROUP)}
         key, value = self.chance.choice(list(settings.items()) or [("segment.bytes", "700")])
         self._world.tell(f"errand: {key}={value} of {topic}")
         if self.chance.random() < 0.5:

@@ -208,7 +208,8 @@ class _Partition:
             survives = one.acks == ACKS_ALL and one.outcome is Outcome.OK
             if survives and self._transaction_outcome(one) is Outcome.OK:
                 acknowledged.add((one.offset, one.value))
-                yield one.offset, one.value, one.completed_at, f"acknowledged to {one.client} at {one.completed_at}"
+                who = f"acknowledged to {one.client} at {one.completed_at}"
+                yield one.offset, one.value, self._known_at(one, one.completed_at), who
         reported: set[tuple[int, bytes]] = set()
         for poll in self.polls:
             for record in poll.records:
@@ -217,7 +218,15 @@ class _Partition:
                 reported.add(record)
                 sender = self.sent.get(record[1])
                 if sender is not None and self._transaction_outcome(sender) is Outcome.OK:
-                    yield *record, poll.completed_at, f"read by {poll.client} at {poll.completed_at}"
+                    who = f"read by {poll.client} at {poll.completed_at}"
+                    yield *record, self._known_at(sender, poll.completed_at), who
+
+    def _known_at(self, one: Produce, seen_at: int | None) -> int | None:
+        """Since when a record must be read that was seen then: that of a transaction not before its end is told."""
+        transaction = self.history.transactions.get(one.transaction) if one.transaction is not None else None
+        if seen_at is None or transaction is None or transaction.completed_at is None:
+            return seen_at
+        return max(seen_at, transaction.completed_at)
 
     def _may_be_compacted(self, value: bytes) -> bool:
         sender = self.sent.get(value)

@@ -319,10 +319,12 @@ def _belongs_in_answer(read: PartitionRead, plan: FetchPlan) -> bool:
     assert session is not None
     changed = (
         read.ends_the_wait
+        or wanted.tells_again
         or read.size_bytes > 0
         or read.high_watermark != wanted.sent_high_watermark
         or read.log_start_offset != wanted.sent_log_start_offset
     )
+    wanted.tells_again = False
     wanted.sent_high_watermark = read.high_watermark
     wanted.sent_log_start_offset = read.log_start_offset
     topic_partition = wanted.topic_partition

@@ -338,6 +338,19 @@ async def test_a_high_watermark_that_rises_between_two_polls_is_told() -> None:
 
 
 @virtual_time
+async def test_who_dropped_an_answer_and_asks_from_the_same_place_is_told_the_high_watermark_again() -> None:
+    broker, (partition,) = await leading()
+    follower = Follower(broker, 1)
+    append_now(partition)
+    follower.poll()
+    assert follower.poll().partitions[T0].high_watermark == 1
+    assert follower.poll().partitions == {}
+    follower.moved = {T0: 1}
+    assert follower.poll().partitions[T0].high_watermark == 1
+    assert follower.poll().partitions == {}
+
+
+@virtual_time
 async def test_who_catches_up_while_it_is_being_left_out_is_taken_in_again_by_its_next_poll() -> None:
     broker, (partition,) = await leading()
     follower = Follower(broker, 1)

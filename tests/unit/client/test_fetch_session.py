@@ -89,10 +89,17 @@ def test_what_comes_and_goes_between_two_requests_is_not_told() -> None:
     fetching = established(a=1)
     fetching.want(C, at(0))
     fetching.leave_out(C)
-    fetching.leave_out(A)
-    fetching.want(A, at(1))
     round_ = fetching.next_round()
     assert (round_.named, round_.forgotten) == ({}, [])
+
+
+def test_what_goes_and_comes_back_is_named_as_its_last_answer_may_have_been_dropped_meanwhile() -> None:
+    fetching = established(a=1, b=2)
+    fetching.leave_out(A)
+    assert fetching.asked(A) != at(1)
+    fetching.want(A, at(1))
+    round_ = fetching.next_round()
+    assert (round_.named, round_.forgotten) == ({A: at(1)}, [])
 
 
 def test_a_change_while_a_request_is_under_way_is_told_by_the_next() -> None:

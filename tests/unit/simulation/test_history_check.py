@@ -100,6 +100,18 @@ def test_a_record_that_is_acknowledged_while_the_last_final_read_is_under_way_ma
     assert log.kinds() == {AnomalyKind.UNSEEN}
 
 
+def test_a_transaction_that_is_committed_while_the_last_final_read_is_under_way_may_be_missing(log: Log) -> None:
+    history = log.history
+    transaction = history.begin_transaction("one", log.tick(), transactional_id="t", client="p", timeout_ms=1)
+    history.produce("p", PARTITION, b"c", log.tick(), transaction="one").ok(2, log.tick())
+    read = history.poll("final", PARTITION, log.tick(), final=True, read_committed=True)
+    transaction.outcome, transaction.completed_at = Outcome.OK, log.tick()
+    read.ok([(0, b"a"), (1, b"b")], log.tick())
+    assert log.kinds() == set()
+    log.read(client="final", final=True, position=2)
+    assert log.kinds() == {AnomalyKind.UNSEEN}
+
+
 def test_without_final_reads_an_unread_record_proves_nothing(log: Log) -> None:
     log.read((0, "a"))
     assert log.kinds() == set()

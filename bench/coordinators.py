@@ -1,4 +1,4 @@
-"""What coordinators of groups and transactions do in a second, on broker processes of this machine.
+"""What coordinators of groups do in a second, on broker processes of this machine.
 
 `python -m bench.coordinators [--row NAME ...] [--seconds 10] [--brokers 1] [--keep FILE]`. Each row starts a cluster
 of its own; the load is this one process, which speaks the protocol over plain connections (`bench.raw_line`) and has no
@@ -14,9 +14,9 @@ of a core, else nobody (it was waited). Rows:
 - load: a million committed offsets: from the start of the broker's process until every partition of __consumer_offsets
   has answered with what was committed;
 - failover: the same offsets, of two brokers with two replicas, one of which leads everything and is killed: from the
-  kill until the other has answered for every partition. What ZooKeeper's session timeout takes of it is told beside it;
-- transactions: of one record each, with 1 and with 20 producers, beside Kafka 2.7.2 in the same run, by the same loop
-  (`bench.transaction_load`). Kafka runs with the JVM options of its own scripts.
+  kill until the other has answered for every partition. What ZooKeeper's session timeout takes of it is told beside it.
+
+Transactions, beside Kafka's, are rows of `bench.side_by_side`.
 """
 
 import argparse
@@ -40,12 +40,10 @@ from barnabas.client.connection import Address
 from barnabas.coordinator.partitioning import coordinator_partition
 from barnabas.launcher.broker_process import answers_api_versions
 from barnabas.launcher.cluster import LocalCluster
-from bench import group_load, transaction_load
+from bench import group_load
 from bench.raw_line import controller_of, create_topic, open_line, pace, until_replicated
 from bench.replication import Row
 from bench.systems import System
-from bench.transaction_load import Transactions
-from tests.support.kafka import Kafka
 
 T = TypeVar("T")
 
@@ -58,7 +56,6 @@ PATIENCE_S: Final = 300.0
 HEARTBEAT_INTERVAL_S: Final = 3.0
 INITIAL_DELAY_S: Final = 3.0
 PARTITIONS_A_GROUP: Final = 100
-WARM_S: Final = 4.0
 _BUSY: Final = 0.9
 _POLL_S: Final = 0.02
 _SETTLE_S: Final = 2.0
@@ -69,7 +66,6 @@ _ONE_REPLICA: Final = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-_KAFKA_JVM: Final = ("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
 @dataclass(slots=True)
@@ -83,8 +79,6 @@ class Options:
     rate: float = 5000.0
     connections: int = 50
     offsets: int = 1_000_000
-    producers: tuple[int, ...] = (1, 20)
-    retry_ms: float = 20.0
 
 
 class Brokers:
@@ -292,44 +286,6 @@ def _loads(cluster: LocalCluster, broker_id: int = 1) -> list[tuple[int, int]]:
     return [(int(records), int(took_ms)) for records, took_ms in _LOADED.findall(text)]
 
 
-def transactions(options: Options) -> list[Row]:
-    """Transactions a second, ours to Kafka's."""
-    with _cluster(1, {}) as brokers:
-        ours = asyncio.run(_transactions(brokers.bootstrap, brokers.systems(), options))
-    with tempfile.TemporaryDirectory() as directory, Kafka(Path(directory), _ONE_REPLICA, jvm=_KAFKA_JVM) as kafka:
-        system = System("kafka", kafka.port, (kafka.pid,))
-        theirs = asyncio.run(_transactions(Address(kafka.host, kafka.port), [system], options))
-    rows = []
-    for count in options.producers:
-        (our, our_cpu), (their, their_cpu) = ours[count], theirs[count]
-        notes = {
-            "Barnabas": _told(our, our_cpu),
-            "Kafka 2.7.2": _told(their, their_cpu),
-            "retry ms": options.retry_ms,
-        }
-        what = f"transactions a second to Kafka's, {count} producers"
-        rows.append(Row(what, our.rate / their.rate, "x", 1.0, at_most=False, notes=notes))
-    return rows
-
-
-def _told(found: Transactions, cpu: Cpu) -> dict[str, Any]:
-    return {**transaction_load.told(found), **cpu.told()}
-
-
-async def _transactions(
-    bootstrap: Address, systems: list[System], options: Options
-) -> dict[int, tuple[Transactions, Cpu]]:
-    await _create(bootstrap, max(options.producers))
-    given: dict[str, Any] = {"warm_s": min(WARM_S, options.seconds), "retry_s": options.retry_ms / 1000}
-    return {
-        count: await measured(
-            systems,
-            transaction_load.transactions(bootstrap, TOPIC, producers=count, seconds=options.seconds, **given),
-        )
-        for count in options.producers
-    }
-
-
 async def _create(bootstrap: Address, partitions: int, replicas: int = 1) -> None:
     line = await open_line(await controller_of(bootstrap))
     await create_topic(line, TOPIC, partitions, replicas)
@@ -354,7 +310,6 @@ ROWS: Final[Mapping[str, Callable[[Options], list[Row]]]] = {
     "commits": commits,
     "load": load,
     "failover": failover,
-    "transactions": transactions,
 }
 
 
@@ -368,8 +323,6 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=getattr(sizes, name), help=what)
     parser.add_argument("--rate", type=float, default=sizes.rate, help="commits a second")
     parser.add_argument("--offsets", type=int, default=sizes.offsets, help="that are loaded")
-    parser.add_argument("--producers", type=int, action="append", help="transactional ones; may be repeated")
-    parser.add_argument("--retry-ms", type=float, default=sizes.retry_ms, help="after CONCURRENT_TRANSACTIONS")
     parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
     return parser.parse_args()
 
@@ -377,7 +330,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     given = vars(_arguments())
     chosen, keep = given.pop("row"), given.pop("keep")
-    options = Options(**{**given, "producers": tuple(given["producers"] or Options().producers)})
+    options = Options(**given)
     found: list[Row] = []
     for name, row in ROWS.items():
         if not chosen or name in chosen:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from barnabas.launcher.sockets import receive
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.records import Record, build_batch
 from bench import systems
@@ -32,17 +33,8 @@ class _Connection:
     def ask(self, frame: bytes) -> bytes:
         """Send what has its size already; the answer without its own."""
         self._socket.sendall(frame)
-        (size,) = struct.unpack(">i", self._take(4))
-        return self._take(size)
-
-    def _take(self, size: int) -> bytes:
-        parts = []
-        while size:
-            parts.append(self._socket.recv(min(size, 1 << 20)))
-            if not parts[-1]:
-                raise ConnectionError("the broker closed the connection")
-            size -= len(parts[-1])
-        return b"".join(parts)
+        (size,) = struct.unpack(">i", receive(self._socket, 4))
+        return receive(self._socket, size)
 
 
 def _sized(frame: bytes) -> bytes:

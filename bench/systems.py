@@ -2,17 +2,17 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from barnabas.launcher.cluster import LocalCluster
+from barnabas.launcher.sockets import free_port
 
 TOPIC = "t"
 
@@ -26,30 +26,28 @@ class System:
     pids: tuple[int, ...]
     metrics_port: int | None = None
 
-    def cpu_seconds(self) -> float:
-        """Of the broker and its children so far."""
-        total = 0.0
+    def members(self) -> Iterator[psutil.Process]:
+        """The broker's process and its children."""
         for pid in self.pids:
             process = psutil.Process(pid)
-            for member in (process, *process.children(recursive=True)):
-                times = member.cpu_times()
-                total += times.user + times.system
-        return total
+            yield process
+            yield from process.children(recursive=True)
+
+    def cpu_seconds(self) -> float:
+        """Of the broker and its children so far."""
+        times = [member.cpu_times() for member in self.members()]
+        return sum(each.user + each.system for each in times)
 
     def pss_bytes(self) -> int:
         """Memory of the broker and its children, shared pages counted by their share."""
-        total = 0
-        for pid in self.pids:
-            process = psutil.Process(pid)
-            total += sum(member.memory_full_info().pss for member in (process, *process.children(recursive=True)))
-        return total
+        return sum(member.memory_full_info().pss for member in self.members())
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    def pin(self, cpus: Collection[int]) -> None:
+        """Let every thread of the broker and its children run on these CPUs only."""
+        for member in self.members():
+            for thread in member.threads():
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread.id, cpus)
 
 
 @contextlib.contextmanager
@@ -72,7 +70,7 @@ def barnabas(*, partitions: int, cpu: int | None) -> Iterator[System]:
         create = [sys.executable, "-m", "barnabas.admin.main", "topics", "create", TOPIC]
         options = ["--bootstrap-server", f"127.0.0.1:{port}", "--partitions", str(partitions)]
         subprocess.run([*create, *options], check=True, stdout=subprocess.DEVNULL)
+        system = System("barnabas", port, (pid,), metrics_port)
         if cpu is not None:
-            for thread in psutil.Process(pid).threads():
-                os.sched_setaffinity(thread.id, {cpu})
-        yield System("barnabas", port, (pid,), metrics_port)
+            system.pin({cpu})
+        yield system

@@ -123,13 +123,3 @@ async def _produce(producer: _Producer, counts_from: float, counted: Transaction
         if counts_from <= (ended := time.perf_counter()) < ends:
             counted.latencies_ms.append((ended - began) * 1000)
     counted.retries += producer.retries - (retries_before or 0)
-
-
-def told(found: Transactions) -> dict[str, Any]:
-    """For people."""
-    return {
-        "by second": round(found.rate, 1),
-        "p50 ms": round(found.percentile_ms(0.5), 2),
-        "p99 ms": round(found.percentile_ms(0.99), 2),
-        "retries": found.retries,
-    }

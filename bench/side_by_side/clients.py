@@ -93,33 +93,23 @@ def drain(
     cpus: Sequence[int] | None = None,
 ) -> Volume:
     """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
-    answers = max(1, answer_bytes // _FETCH_BYTES)
-    given = {
-        "kind": "fetch",
-        "answers": answers,
-        "offsets": max(1, records - records // 50),
-        "step": max(1, records // 100),
-        "max_bytes": _FETCH_BYTES,
-    }
+    given = _fetching(answer_bytes, offsets=max(1, records - records // 50), step=max(1, records // 100))
     result, usage = _load(cluster, topic, partitions, given, window=2, connections=connections, cpus=cpus)
     return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
 
 
 def drain_bare(port: int, *, answer_bytes: int) -> float:
     """MB/s at which the same drain reads from `bench.bare_sendfile`."""
-    given = {
-        "kind": "fetch",
-        "topic": "none",
-        "endpoints": [{"host": HOST, "port": port, "connections": _CONNECTIONS, "partitions": [0]}],
-        "window": 2,
-        "answers": max(1, answer_bytes // _FETCH_BYTES),
-        "offsets": 1,
-        "step": 1,
-        "max_bytes": _FETCH_BYTES,
-    }
+    endpoints = [{"host": HOST, "port": port, "connections": _CONNECTIONS, "partitions": [0]}]
+    given = {"topic": "none", "endpoints": endpoints, "window": 2, **_fetching(answer_bytes, offsets=1, step=1)}
     command = [sys.executable, "-m", "bench.load", json.dumps(given)]
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return float(result["answer_bytes"] / result["seconds"] / 1e6)
+
+
+def _fetching(answer_bytes: int, *, offsets: int, step: int) -> dict[str, Any]:
+    answers = max(1, answer_bytes // _FETCH_BYTES)
+    return {"kind": "fetch", "answers": answers, "offsets": offsets, "step": step, "max_bytes": _FETCH_BYTES}
 
 
 def _load(

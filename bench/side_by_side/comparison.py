@@ -12,8 +12,8 @@ from typing import Final
 
 from bench.side_by_side import clients
 from bench.side_by_side.clients import KcatMissing, Shape
-from bench.side_by_side.contestants import OURS, Contestant, RunningCluster
-from bench.side_by_side.figures import Figure, Result, results
+from bench.side_by_side.contestants import Contestant, RunningCluster
+from bench.side_by_side.figures import OURS, Figure, Result, results
 from bench.side_by_side.row import Row, Run
 
 _WARM_BYTES: Final = 2_000_000_000

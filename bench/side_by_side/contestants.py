@@ -6,7 +6,6 @@ Kafka's brokers run in a JVM of 1 GB with the options of Kafka's own scripts.
 
 import asyncio
 import contextlib
-import os
 import random
 import signal
 import threading
@@ -22,6 +21,7 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import Address
 from barnabas.client.errors import ClientError
+from barnabas.client.metadata import ClusterMetadata
 from barnabas.launcher.broker_process import answers_api_versions, start_broker
 from barnabas.launcher.processes import LocalProcess
 from barnabas.launcher.sockets import free_port
@@ -29,14 +29,14 @@ from barnabas.launcher.zookeeper import LocalZooKeeper
 from bench import frames
 from bench.kafka_releases import KafkaRelease
 from bench.raw_line import open_line
+from bench.side_by_side.figures import OURS
 from bench.systems import System
+from tests.support.kafka import LOG4J
 from tests.support.kafka_jars import java_command
 from zk_schema import paths
 from zk_schema.session import KazooSession
 
 HOST: Final = "127.0.0.1"
-OURS: Final = "here"
-"""The version of Barnabas."""
 SHIPPED: Final = {
     "num.network.threads": "3",
     "num.io.threads": "8",
@@ -60,11 +60,6 @@ _JVM: Final = (
     *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
-_LOG4J: Final = """log4j.rootLogger=INFO, stdout
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
 _START_S: Final = 60.0
 _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
@@ -100,7 +95,7 @@ def kafka(release: KafkaRelease) -> Contestant:
         home.mkdir(parents=True, exist_ok=True)
         config, log4j = home / "server.properties", home / "log4j.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        log4j.write_text(_LOG4J)
+        log4j.write_text(LOG4J)
         command = [java, *_JVM, f"-Dlog4j.configuration=file:{log4j}", "-cp", jars, "kafka.Kafka", str(config)]
         return LocalProcess(command, log_file=home / "broker.log")
 
@@ -168,12 +163,8 @@ class RunningCluster:
     def pin(self, cpus: Sequence[int] | None) -> None:
         """Let every thread of every broker run on these CPUs only; None for all that there are."""
         chosen = set(cpus) if cpus is not None else set(range(psutil.cpu_count() or 1))
-        for broker_id in self.ports:
-            process = psutil.Process(self.pid(broker_id))
-            for member in (process, *process.children(recursive=True)):
-                for thread in member.threads():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.sched_setaffinity(thread.id, chosen)
+        for system in self.systems():
+            system.pin(chosen)
 
     # Processes.
 
@@ -231,11 +222,11 @@ class RunningCluster:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Who leads now."""
-        return asyncio.run(self._leader(topic, partition))
+        return asyncio.run(self._metadata([topic])).topics[topic].partitions[partition].leader
 
     def controller(self) -> int:
         """Who holds the office now."""
-        return asyncio.run(self._controller())
+        return asyncio.run(self._metadata([])).controller_id
 
     def wait_until_in_sync(self, topic: str) -> None:
         """Return when every replica of a topic is. Raises TimeoutError."""
@@ -280,19 +271,14 @@ class RunningCluster:
             with contextlib.suppress(ClientError):
                 await Admin(client).delete_topics([name])
 
-    async def _controller(self) -> int:
+    async def _metadata(self, topics: list[str]) -> ClusterMetadata:
         async with self.client() as client:
-            return (await client.metadata([])).controller_id
+            return await client.metadata(topics)
 
     async def _wait_until_in_sync(self, topic: str) -> None:
         async with self.client() as client, asyncio.timeout(_START_S):
             while not await _is_in_sync(client, topic):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(_POLL_S)
-
-    async def _leader(self, topic: str, partition: int) -> int:
-        async with self.client() as client:
-            metadata = await client.metadata([topic])
-            return metadata.topics[topic].partitions[partition].leader
 
 
 class Registration(threading.Thread):

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-RATE_LIMITERS_OF_CLIENTS: Final = "client"
+OURS: Final = "here"
+"""The version of Barnabas among those of the contestants."""
+_CLIENT: Final = "client"
+"""The limiter of a run that says little of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +101,12 @@ class Result:
 
 
 Runs = Mapping[str, Sequence[Sequence[Figure]]]
-"""By version of a contestant (`here` is ours): the figures of each round."""
+"""By version of a contestant: the figures of each round."""
 
 
 def results(row: str, runs: Runs, targets: Mapping[str, Target]) -> list[Result]:
     """One for each figure. A rate that a busy client limited is shown and not judged: its CPU is."""
-    ours = runs["here"]
+    ours = runs[OURS]
     return [_result(row, figure, runs, targets.get(figure.name)) for figure in ours[0]]
 
 
@@ -122,27 +125,21 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Resu
     limiters = {
         version: statistics.mode(each.limiter for each in figures) for version, figures in found.items() if figures
     }
-    ours = spreads.pop("here")
+    ours = spreads.pop(OURS)
     more_is_better = figure.is_rate or (target is not None and target.at_least)
     best = (max if more_is_better else min)(spreads, key=lambda version: spreads[version].median, default=None)
     kafka = None if best is None else spreads[best]
     # Exponents have no unit and no ratio.
     ratio = None if kafka is None or not kafka.median or not figure.unit else ours.median / kafka.median
-    is_client_bound = figure.is_rate and RATE_LIMITERS_OF_CLIENTS in {limiters["here"], limiters.get(best or "")}
+    is_client_bound = figure.is_rate and _CLIENT in {limiters[OURS], limiters.get(best or "")}
     is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
-    limiter = f"Barnabas: {limiters['here']}" + ("" if best is None else f"; Kafka: {limiters[best]}")
+    limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; Kafka: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
     return Result(row, figure.name, figure.unit, ours, kafka, best, ratio, target, met, limiter, spreads, figure.at)
 
 
 def _short(value: float) -> str:
-    size = abs(value)
-    return (
-        f"{value:,.0f}"
-        if size >= 100
-        else f"{value:.1f}"
-        if size >= 10
-        else f"{value:.2f}"
-        if size >= 0.1
-        else f"{value:.4f}"
-    )
+    for least, digits in ((100, 0), (10, 1), (0.1, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.4f}"

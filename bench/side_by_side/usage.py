@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
@@ -121,18 +121,11 @@ def watch(cluster: RunningCluster, work: Callable[[], T]) -> tuple[T, Usage]:
 def threads_of(cluster: RunningCluster) -> dict[int, float]:
     """CPU seconds of every thread of every broker and its children so far."""
     found: dict[int, float] = {}
-    for process in _members(cluster):
-        with contextlib.suppress(psutil.Error):
-            found |= _threads(process)
-    return found
-
-
-def _members(cluster: RunningCluster) -> Iterator[psutil.Process]:
     for system in cluster.systems():
-        for pid in system.pids:
-            process = psutil.Process(pid)
-            yield process
-            yield from process.children(recursive=True)
+        for process in system.members():
+            with contextlib.suppress(psutil.Error):
+                found |= _threads(process)
+    return found
 
 
 def _threads(process: psutil.Process) -> dict[int, float]:

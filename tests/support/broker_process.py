@@ -17,7 +17,8 @@ from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.kafka import DidNotStart, free_port
+from barnabas.launcher.sockets import free_port
+from tests.support.kafka import DidNotStart
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0

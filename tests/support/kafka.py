@@ -7,7 +7,6 @@ are killed when they do not end in time. Leaves out: clusters of more than one b
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.launcher.sockets import free_port
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
 
 _JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
-_LOG4J = """log4j.rootLogger=INFO, stdout
+LOG4J = """log4j.rootLogger=INFO, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
@@ -55,7 +55,7 @@ class JavaProcess:
 
     def start(self) -> None:
         log4j = self.directory / "log4j.properties"
-        log4j.write_text(_LOG4J)
+        log4j.write_text(LOG4J)
         command = [java_command(), *self.jvm, f"-Dlog4j.configuration=file:{log4j}", "-cp", self.jars]
         environment = {**os.environ, "LC_ALL": "C.UTF-8"}
         with self.output_path.open("ab") as output:
@@ -105,14 +105,6 @@ class JavaProcess:
 
     def _tail(self) -> str:
         return self.output_path.read_text(errors="replace")[-4000:]
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

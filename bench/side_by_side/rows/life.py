@@ -1,12 +1,12 @@
 """Rows of a broker's life: its start, its recovery, its memory, its rest, and what a failure costs those who write."""
 
-import select
 import socket
 import struct
 import time
 from dataclasses import replace
 from typing import Final
 
+from barnabas.launcher.sockets import receive
 from bench import frames
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape
@@ -41,8 +41,8 @@ class Writer:
             if self._socket is None:
                 self._socket = socket.create_connection((HOST, self._ports[self._turn % len(self._ports)]), _ANSWER_S)
             self._socket.sendall(self._frame)
-            answer = self._take(4)
-            body = self._take(struct.unpack(">i", answer)[0])
+            (size,) = struct.unpack(">i", receive(self._socket, 4))
+            body = receive(self._socket, size)
             error = frames.produce_error(body, self._topic)
         except (OSError, TimeoutError):
             error = -1
@@ -64,17 +64,6 @@ class Writer:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-    def _take(self, size: int) -> bytes:
-        assert self._socket is not None
-        data = b""
-        while len(data) < size:
-            ready, _, _ = select.select([self._socket], [], [], _ANSWER_S)
-            part = self._socket.recv(size - len(data)) if ready else b""
-            if not part:
-                raise ConnectionError("no answer")
-            data += part
-        return data
 
 
 def seconds_to_first_record(cluster: RunningCluster, topic: str) -> float:

@@ -117,8 +117,27 @@ def field(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclas
 
 @dataclass_transform(field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
-    """Make a class a struct that messages nest."""
-    return dataclasses.dataclass(slots=True)(cls)
+    """Make a class a struct that messages nest.
+
+    All share what compares and shows them: made for each of some 300 classes, it was half of what their import costs.
+    """
+    cls.__eq__ = _equal  # type: ignore[method-assign]
+    cls.__repr__ = _show  # type: ignore[method-assign]
+    cls.__hash__ = None  # type: ignore[assignment]
+    return dataclasses.dataclass(slots=True, eq=False, repr=False)(cls)
+
+
+def _equal(self: Any, other: object) -> bool:
+    return other.__class__ is self.__class__ and _values(self) == _values(other)
+
+
+def _show(self: Any) -> str:
+    pairs = zip(type(self).__match_args__, _values(self), strict=True)
+    return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+
+def _values(of: Any) -> tuple[Any, ...]:
+    return tuple(getattr(of, name) for name in type(of).__match_args__)
 
 
 @dataclass_transform(field_specifiers=(field,))

@@ -66,6 +66,20 @@ def test_mutable_defaults_are_fresh() -> None:
     assert default_of(numbers) == []
 
 
+def test_structs_are_equal_by_class_and_values_and_are_no_keys() -> None:
+    assert Sample(count=1, leaf=Leaf("a")) == Sample(count=1, leaf=Leaf("a"))
+    assert Sample(leaf=Leaf("a")) != Sample(leaf=Leaf("b"))
+    assert Leaf() != ""
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Leaf())
+
+
+def test_a_struct_shows_its_fields() -> None:
+    assert repr(Sample(leaves=[Leaf("a")])) == (
+        "Sample(count=7, note=None, leaves=[Leaf(name='a')], leaf=Leaf(name=''), numbers=[], blob=b'')"
+    )
+
+
 def test_messages_have_slots() -> None:
     with pytest.raises(AttributeError):
         Sample().typo = 1  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from barnabas.storage.cleaner import Cleaner
 from barnabas.storage.cleaner_job import CleanerSettings
 from broker.config import BrokerConfig
 from broker.config_keys.key import ConfigValue
-from broker.metric_cleaning import cleaner_families
+from broker.metrics import Families
 from broker.services import Services
 
 _LEAST_IO_BUFFER_BYTES: Final = 4096
@@ -29,7 +29,13 @@ async def clean_logs(services: Services, disk: Disk) -> None:
         settings=settings,
     )
     services.dynamic_config.listen(lambda _, new: cleaner.configure(cleaner_settings(new)))
-    services.metrics.add_source(lambda: cleaner_families(cleaner, services.log_directories, services.clock))
+
+    def families() -> Families:
+        from broker.metric_cleaning import cleaner_families  # noqa: PLC0415 - see broker.metrics
+
+        return cleaner_families(cleaner, services.log_directories, services.clock)
+
+    services.metrics.add_source(families)
     await cleaner.run()
 
 

@@ -13,7 +13,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.storage.cleaner import Cleaner
 from barnabas.storage.cleaner_report import CLEANED, RUNNING
 from barnabas.storage.directories import LogDirectories
-from broker.metrics import counter, gauge
+from broker.metric_exposition import counter, gauge
 
 _PARTITION: Final = ("topic", "partition")
 

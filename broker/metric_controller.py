@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from broker.metrics import gauge
+from broker.metric_exposition import gauge
 from broker.services import Services
 
 _CONTROLLER = "kafka_controller_kafkacontroller_"

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 
 from barnabas.coordinator.groups.states import GroupState
 from broker.coordination import Coordination
-from broker.metrics import gauge
+from broker.metric_exposition import gauge
 
 _GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from broker.metrics import counter, gauge
+from broker.metric_exposition import counter, gauge
 from replication.fetcher_ports import FetchFigures
 
 

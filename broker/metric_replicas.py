@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from broker.metrics import counter, gauge
+from broker.metric_exposition import counter, gauge
 from broker.services import Services
 from replication.leader import LeaderState
 from replication.partition import Partition

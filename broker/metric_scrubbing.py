@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from barnabas.storage.scrubber import Scrubber
-from broker.metrics import counter
+from broker.metric_exposition import counter
 from replication.mending import Mender
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from barnabas.runtime.network import TrafficCount
-from broker.metrics import counter, gauge
+from broker.metric_exposition import counter, gauge
 from broker.services import Services
 
 

@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.clock import Clock
@@ -44,13 +44,7 @@ from broker.log_cleaning import clean_logs
 from broker.log_scrubbing import LogScrubbing
 from broker.membership import Membership, MembershipRefused
 from broker.metadata_view import MetadataView
-from broker.metric_controller import controller_families
-from broker.metric_coordinators import coordinator_families
-from broker.metric_fetchers import fetcher_families
-from broker.metric_replicas import replica_families
-from broker.metric_sources import log_families, traffic_families
-from broker.metrics import BrokerMetrics
-from broker.metrics_server import MetricsServer
+from broker.metrics import BrokerMetrics, Families
 from broker.producer_ids import ProducerIds
 from broker.registry import Registry
 from broker.services import Services
@@ -64,6 +58,9 @@ from replication.replicas import Replicas
 from zk_schema import paths
 from zk_schema.ops import ZooKeeperError
 from zk_schema.port import ZooKeeper
+
+if TYPE_CHECKING:
+    from broker.metrics_server import MetricsServer
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +117,7 @@ class Broker:
         control: ControlListener,
         membership: Membership,
         handover: Handover,
-        metrics_server: MetricsServer | None,
+        metrics_server: "MetricsServer | None",
         chores: tuple[Callable[[], object], ...],
     ) -> None:
         self.services = services
@@ -475,16 +472,19 @@ class _Start:
         self._undo.push_async_callback(control.stop)
         return control
 
-    async def _serve_metrics(self, services: Services, network: Network) -> MetricsServer | None:
-        services.metrics.add_source(lambda: traffic_families(network.traffic))
-        services.metrics.add_source(lambda: log_families(services))
-        services.metrics.add_source(lambda: controller_families(services))
-        services.metrics.add_source(lambda: coordinator_families(services.coordination))
-        services.metrics.add_source(lambda: fetcher_families(services.replicas.fetch_figures()))
-        services.metrics.add_source(lambda: replica_families(services, services.replicas.counts))
+    async def _serve_metrics(self, services: Services, network: Network) -> "MetricsServer | None":
+        def families() -> Families:
+            from broker.metric_families import broker_families  # noqa: PLC0415 - see broker.metrics
+
+            return broker_families(services, network.traffic)
+
+        services.metrics.add_source(families)
         port = self._config.metrics_port
         if port is None:
             return None
+        # Before the first request comes, so that the first to ask for metrics keeps nobody waiting.
+        from broker.metrics_server import MetricsServer  # noqa: PLC0415
+
         server = MetricsServer(services.metrics)
         try:
             await server.start(port)

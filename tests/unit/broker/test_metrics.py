@@ -9,7 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
-from broker.metrics import FOLLOWER_FETCH, BrokerMetrics, TimeHistogram, gauge
+from broker.metric_exposition import gauge
+from broker.metrics import FOLLOWER_FETCH, BrokerMetrics, TimeHistogram
 from broker.metrics_server import MetricsServer
 from tests.support.clock import ManualClock
 

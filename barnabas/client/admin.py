@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import Connection
+from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -282,10 +283,16 @@ class Admin:
             return await self._cluster.any_connection()
         return await self._cluster.connection(resource.node_id)
 
-    async def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+    async def list_offsets(
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, FoundOffset]:
         """The first offset at or after a time in each partition, or LATEST or EARLIEST. Raises ClientError.
 
-        Times are milliseconds since the epoch. Where no record is late enough the offset is -1.
+        Times are milliseconds since the epoch. Where no record is late enough the offset is -1. With READ_COMMITTED a
+        log ends at its last stable offset (KIP-98).
         """
         found: dict[TopicPartition, FoundOffset] = {}
 
@@ -295,21 +302,27 @@ class Admin:
                 if each not in found:
                     by_leader.setdefault((await self._cluster.leader(each)).node_id, []).append(each)
             for node_id, partitions in by_leader.items():
-                await self._list_offsets_of(node_id, {each: timestamps[each] for each in partitions}, found)
+                wanted = {each: timestamps[each] for each in partitions}
+                await self._list_offsets_of(node_id, wanted, isolation_level, found)
 
         await self._cluster.patiently(ask)
         return found
 
     async def _list_offsets_of(
-        self, node_id: int, timestamps: Mapping[TopicPartition, int], found: dict[TopicPartition, FoundOffset]
+        self,
+        node_id: int,
+        timestamps: Mapping[TopicPartition, int],
+        isolation_level: IsolationLevel,
+        found: dict[TopicPartition, FoundOffset],
     ) -> None:
         topics: dict[str, ListOffsetTopic] = {}
         for (name, partition), timestamp in timestamps.items():
             topic = topics.setdefault(name, ListOffsetTopic(name))
             topic.partitions.append(ListOffsetPartition(partition_index=partition, timestamp=timestamp))
-        request = ListOffsetRequest(replica_id=-1, topics=list(topics.values()))
+        request = ListOffsetRequest(replica_id=-1, isolation_level=isolation_level, topics=list(topics.values()))
         try:
-            response = await self._cluster.ask(node_id, list_offsets.API, request, least=1)
+            # Version 2 is the first with isolation levels.
+            response = await self._cluster.ask(node_id, list_offsets.API, request, least=2 if isolation_level else 1)
         except ClientError:
             for name in topics:
                 self._cluster.forget(name)

@@ -2,30 +2,37 @@
 
 Each leader has a task that fetches what it leads; when its broker is lost or leads a partition no more, the task ends
 and its partitions are given out again after new metadata. What was fetched waits in a bounded queue as raw batches and
-is decoded when it is asked for. Records come in order within a partition. Control records are left out; the records of
-aborted transactions are not (read_uncommitted).
+is decoded when it is asked for, or given as it is. Records come in order within a partition. Control records are left
+out; the records of aborted transactions are with read_committed, which sees nothing from the last stable offset on.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation, corrupt_batch, error_code, raise_for
-from barnabas.client.fetched_records import FetchedRecords, decode_records, find_whole_entries
+from barnabas.client.fetched_records import AbortedRange, FetchedRecords, decode_records, find_whole_entries
 from barnabas.protocol.batch import CorruptBatch
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch as fetch_api
-from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.fetch import (
+    FetchablePartitionResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
 from barnabas.protocol.records import Record
 
 log = logging.getLogger(__name__)
 
 _FORMAT_2_SINCE = 4
 _PAUSE_S = 0.1
-_QUEUED_ANSWERS = 8
 
 
 @dataclass(slots=True)
@@ -38,13 +45,18 @@ class OffsetRange:
 
 @dataclass(slots=True)
 class RangeReaderOptions:
-    """How partitions are read; the limits of bytes are those of the fetch requests."""
+    """How partitions are read; the limits of bytes are those of the fetch requests.
+
+    `queued_answers` are held beside the one that is worked on and the one that is being fetched.
+    """
 
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 16 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
     max_decompressed_bytes: int = 256 * 1024 * 1024
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    queued_answers: int = 8
 
 
 @dataclass(slots=True)
@@ -60,11 +72,19 @@ class _Position:
 
 
 @dataclass(slots=True)
-class _Answer:
+class FetchedBatches:
+    """Whole batches of one partition, not decoded and with checksums not looked at.
+
+    Wanted are their records from `start` on and before `end`, without those of `aborted` transactions. The batches end
+    before `next_offset`.
+    """
+
     topic_partition: TopicPartition
     record_set: memoryview
     start: int
     end: int | None
+    next_offset: int
+    aborted: Sequence[AbortedRange]
     high_watermark: int
 
 
@@ -73,7 +93,7 @@ class _Run:
     """What one iteration over a consumer has under way."""
 
     positions: dict[TopicPartition, _Position]
-    answers: "asyncio.Queue[_Answer | None]"
+    answers: "asyncio.Queue[FetchedBatches | None]"
     room: asyncio.Semaphore
     fetchers: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
     assigned: dict[int, deque[TopicPartition]] = field(default_factory=dict)
@@ -96,12 +116,19 @@ class RangeReader:
 
     async def fetched(self) -> AsyncGenerator[FetchedRecords, None]:
         """Give records as they come, until every range is read; close it to stop earlier. Raises ClientError."""
+        async with aclosing(self.batches()) as answers:
+            async for answer in answers:
+                if records := self._decode(answer):
+                    yield FetchedRecords(answer.topic_partition, records, answer.high_watermark)
+
+    async def batches(self) -> AsyncGenerator[FetchedBatches, None]:
+        """Give batches as they come, for callers that decode themselves. As `fetched` otherwise."""
         loop = asyncio.get_running_loop()
         positions = {each: _Position(wanted.start, wanted.end) for each, wanted in self._ranges.items()}
         run = _Run(
             positions={each: position for each, position in positions.items() if not position.is_done},
             answers=asyncio.Queue(),
-            room=asyncio.Semaphore(_QUEUED_ANSWERS),
+            room=asyncio.Semaphore(self._options.queued_answers),
             progress_at_s=loop.time(),
         )
         reading = loop.create_task(self._read(run))
@@ -109,8 +136,7 @@ class RangeReader:
         try:
             while (answer := await run.answers.get()) is not None:
                 run.room.release()
-                if records := self._decode(answer):
-                    yield FetchedRecords(answer.topic_partition, records, answer.high_watermark)
+                yield answer
             reading.result()
         finally:
             reading.cancel()
@@ -181,11 +207,14 @@ class RangeReader:
                         raise error
                     stale = error
                 elif answer.record_set is not None and len(answer.record_set):
-                    await self._take(topic_partition, answer.record_set, answer.high_watermark, run)
+                    await self._take(topic_partition, answer, run)
                     # Who gave something stands at the end next time: no partition starves behind the limit of bytes.
                     partitions.remove(topic_partition)
                     if topic_partition in run.positions:
                         partitions.append(topic_partition)
+                elif self._is_empty_to_its_end(topic_partition, answer, response, run):
+                    partitions.remove(topic_partition)
+                    del run.positions[topic_partition]
         if stale is not None:
             raise stale
         run.progress_at_s = asyncio.get_running_loop().time()
@@ -207,13 +236,30 @@ class RangeReader:
             max_wait_ms=self._options.max_wait_ms,
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
+            isolation_level=self._options.isolation_level,
             topics=topics,
         )
 
-    async def _take(
-        self, topic_partition: TopicPartition, record_set: memoryview, high_watermark: int, run: _Run
-    ) -> None:
+    def _is_empty_to_its_end(
+        self,
+        topic_partition: TopicPartition,
+        answer: FetchablePartitionResponse,
+        response: FetchResponse,
+        run: _Run,
+    ) -> bool:
+        """Whether nothing is left of a range though its end is not reached: compaction removed what was there.
+
+        A broker leaves a partition empty too when it throttles, or when others fill the answer.
+        """
+        is_committed = self._options.isolation_level is IsolationLevel.READ_COMMITTED
+        readable = answer.last_stable_offset if is_committed else answer.high_watermark
+        end = run.positions[topic_partition].end
+        is_alone = sum(len(topic.partition_responses) for topic in response.responses) == 1
+        return end is not None and readable >= end and is_alone and not response.throttle_time_ms
+
+    async def _take(self, topic_partition: TopicPartition, answer: FetchablePartitionResponse, run: _Run) -> None:
         """Move the partition behind the whole batches of an answer and queue them."""
+        record_set = memoryview(answer.record_set)  # type: ignore[arg-type]
         position = run.positions[topic_partition]
         start = position.offset
         try:
@@ -226,16 +272,28 @@ class RangeReader:
         if position.is_done:
             del run.positions[topic_partition]
         await run.room.acquire()
+        aborted: list[AbortedRange] = []
+        if self._options.isolation_level is IsolationLevel.READ_COMMITTED:
+            aborted = [AbortedRange(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
         run.answers.put_nowait(
-            _Answer(topic_partition, record_set[: whole.size_bytes], start, position.end, high_watermark)
+            FetchedBatches(
+                topic_partition,
+                record_set[: whole.size_bytes],
+                start,
+                position.end,
+                whole.next_offset,
+                aborted,
+                answer.high_watermark,
+            )
         )
 
-    def _decode(self, answer: _Answer) -> list[Record]:
+    def _decode(self, answer: FetchedBatches) -> list[Record]:
         try:
             return decode_records(
                 answer.record_set,
                 start=answer.start,
                 end=answer.end,
+                aborted=answer.aborted,
                 max_decompressed_bytes=self._options.max_decompressed_bytes,
             )
         except CorruptBatch as error:

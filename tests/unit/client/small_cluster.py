@@ -272,7 +272,7 @@ class SmallCluster:
             elif asked.node_id != nearer and asked.request.rack_id:
                 answer.preferred_read_replica = nearer
             else:
-                answer.high_watermark = log.end_offset
+                answer.high_watermark = answer.last_stable_offset = log.end_offset
                 room = min(part.partition_max_bytes, asked.request.max_bytes - total)
                 answer.record_set = _slice(log, part.fetch_offset, room, whole=total == 0)
                 total += len(answer.record_set)

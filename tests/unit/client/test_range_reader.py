@@ -7,14 +7,21 @@ from contextlib import aclosing
 import pytest
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import ClientError, KafkaError, ProtocolViolation
+from barnabas.client.fetched_records import AbortedRange
 from barnabas.client.range_reader import OffsetRange, RangeReader, RangeReaderOptions
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.entry_builder import EntryBuilder
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
-from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
+from barnabas.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchablePartitionResponse,
+    FetchableTopicResponse,
+    FetchResponse,
+)
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_batch, build_end_txn_marker
 from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
 
@@ -119,6 +126,53 @@ async def test_messages_of_older_formats_are_read(
     fill(small, T0, 1)
     for start, end in ((0, 12), (1, 2), (4, 11), (5, 6)):
         assert await read(cluster, {T0: OffsetRange(start, end)}) == {T0: list(range(start, end))}
+
+
+async def test_batches_are_given_as_they_are_with_what_was_aborted(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 2, codec=Codec.LZ4)
+    stored = b"".join(bytes(batch) for batch in small.logs[T0].batches)
+    aborted = [AbortedTransaction(producer_id=7, first_offset=1)]
+    answer = FetchablePartitionResponse(0, 0, 6, last_stable_offset=6, aborted_transactions=aborted, record_set=stored)
+
+    def answered(asked: Asked) -> FetchResponse | None:
+        if asked.key is not ApiKey.FETCH:
+            return None
+        assert asked.request.isolation_level == IsolationLevel.READ_COMMITTED
+        return FetchResponse(responses=[FetchableTopicResponse("t", [answer])])
+
+    small.on_request = answered
+    options = RangeReaderOptions(isolation_level=IsolationLevel.READ_COMMITTED)
+    async with aclosing(RangeReader(cluster, {T0: OffsetRange(1, 5)}, options=options).batches()) as batches:
+        (fetched,) = [each async for each in batches]
+    assert bytes(fetched.record_set) == stored
+    assert (fetched.start, fetched.end, fetched.next_offset) == (1, 5, 6)
+    assert list(fetched.aborted) == [AbortedRange(7, 1)]
+
+
+@pytest.mark.parametrize("isolation", list(IsolationLevel))
+async def test_a_range_whose_rest_was_compacted_away_ends(
+    small: SmallCluster, cluster: Cluster, isolation: IsolationLevel
+) -> None:
+    small.add_topic("t")
+    fill(small, T0, 2)
+    small.logs[T0].end_offset = 9
+    options = RangeReaderOptions(max_wait_ms=1, isolation_level=isolation)
+    assert await read(cluster, {T0: OffsetRange(0, 9)}, options) == {T0: list(range(6))}
+
+
+async def test_a_throttled_answer_is_not_taken_for_the_end(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("t")
+    fill(small, T0, 2)
+    throttled = FetchablePartitionResponse(0, 0, 6, last_stable_offset=6, record_set=b"")
+
+    def throttle(asked: Asked) -> FetchResponse | None:
+        if asked.key is ApiKey.FETCH and small.keys_asked().count(ApiKey.FETCH) == 1:
+            return FetchResponse(throttle_time_ms=50, responses=[FetchableTopicResponse("t", [throttled])])
+        return None
+
+    small.on_request = throttle
+    assert await read(cluster, {T0: OffsetRange(0, 6)}) == {T0: list(range(6))}
 
 
 async def test_a_new_leader_is_followed(small: SmallCluster, cluster: Cluster) -> None:

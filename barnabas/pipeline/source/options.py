@@ -1,0 +1,356 @@
+"""The options of the source: names and rules of Spark's own Kafka source, as values. Pure.
+
+What is accepted acts. An option that is not known, that Spark's source refuses, or that has nothing to act on here is
+refused by name with what to do. Names are compared without case, as Spark hands them over.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NoReturn, TypeVar
+
+from barnabas.pipeline.source.partition_json import parse_numbers, parse_partitions
+from barnabas.pipeline.source.subscription import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Edge,
+    LogEdge,
+    Partitions,
+    Subscription,
+    TopicPattern,
+    Topics,
+)
+
+T = TypeVar("T")
+
+MIB: Final = 1024 * 1024
+
+
+class OptionError(ValueError):
+    """An option that cannot be taken; the text names it, its value and what would do."""
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How brokers are asked: sizes of answers, patience, and what one task may hold.
+
+    `in_flight_bytes` bounds what a task has fetched and not decoded; the answer that is being decoded counts.
+    """
+
+    client_id: str = "barnabas-spark"
+    partition_max_bytes: int = 4 * MIB
+    min_bytes: int = 1
+    max_wait_ms: int = 500
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    timeout_ms: int = 60_000
+    in_flight_bytes: int = 16 * MIB
+    batch_bytes: int = 256 * MIB
+    rows_per_batch: int = 10_000
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """All that a query says. A stream has `end` LATEST; None is no limit."""
+
+    bootstrap_servers: str
+    subscription: Subscription
+    start: Edge
+    end: Edge = LogEdge.LATEST
+    start_at_latest_without_record: bool = False
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    read_committed: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
+    offset_attempts: int = 3
+    offset_pause_ms: int = 10
+    fetching: Fetching = Fetching()
+
+
+def parse_batch_options(given: Mapping[str, str]) -> SourceOptions:
+    """The options of a batch query: from earliest to latest unless they say otherwise. Raises OptionError."""
+    options = _Given(given)
+    options.refuse(_STREAM_ONLY, "is of streaming queries; take it away")
+    start = _edge(options, "starting", LogEdge.EARLIEST)
+    end = _edge(options, "ending", LogEdge.LATEST)
+    if start is LogEdge.LATEST or _holds(start, LATEST):
+        options.fail("startingOffsets", "a batch query cannot start at the end (latest, -1); name offsets or a time")
+    if end is LogEdge.EARLIEST or _holds(end, EARLIEST):
+        options.fail("endingOffsets", "a batch query cannot end at the start (earliest, -2); name offsets or a time")
+    return _common(options, start, end)
+
+
+def parse_stream_options(given: Mapping[str, str]) -> SourceOptions:
+    """The options of a streaming query: from latest on unless they say otherwise. Raises OptionError."""
+    options = _Given(given)
+    options.refuse(_BATCH_ONLY, "is of batch queries: a streaming query has no end; take it away")
+    return _common(options, _edge(options, "starting", LogEdge.LATEST), LogEdge.LATEST)
+
+
+class _Given:
+    """Options by lower-case name, and which of them were asked for."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+        self._known: set[str] = set()
+
+    def text(self, name: str) -> str | None:
+        self._known.add(name.lower())
+        return self._values.get(name.lower())
+
+    def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return parse(text.strip())
+        except ValueError as error:
+            self.fail(name, str(error))
+
+    def maybe(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """What `read` returns, or None where the option is not given."""
+        nothing: T | None = None
+        return self.read(name, parse, nothing)
+
+    def fail(self, name: str, why: str) -> NoReturn:
+        value = self._values.get(name.lower())
+        raise OptionError(f"option {name}={value!r}: {why}" if value is not None else f"option {name}: {why}")
+
+    def refuse(self, names: Mapping[str, str] | tuple[str, ...], why: str) -> None:
+        for name in names:
+            if self.text(name) is not None:
+                self.fail(name, names[name] if isinstance(names, Mapping) else why)
+
+    def refuse_the_rest(self) -> None:
+        for name in self._values:
+            if name not in self._known:
+                is_client = name.startswith("kafka.")
+                why = "no such setting acts in this client" if is_client else "no option of the source barnabas"
+                names = _CLIENT_NAMES if is_client else _NAMES
+                self.fail(name, f"{why}; take it away (these act: {', '.join(names)})")
+
+
+def _common(options: _Given, start: Edge, end: Edge) -> SourceOptions:
+    options.refuse(_REFUSED, "")
+    servers = options.text("kafka.bootstrap.servers")
+    if not servers:
+        options.fail("kafka.bootstrap.servers", "it must name brokers, as host:port with commas between")
+    strategy = options.text("startingOffsetsByTimestampStrategy") or "error"
+    if strategy.lower() not in {"error", "latest"}:
+        options.fail("startingOffsetsByTimestampStrategy", "it must be error or latest")
+    least, most = (options.maybe(f"{name}OffsetsPerTrigger", _positive) for name in ("min", "max"))
+    if least is not None and most is not None and least > most:
+        options.fail("minOffsetsPerTrigger", f"it is greater than maxOffsetsPerTrigger={most}")
+    parsed = SourceOptions(
+        bootstrap_servers=servers,
+        subscription=_subscription(options),
+        start=start,
+        end=end,
+        start_at_latest_without_record=strategy.lower() == "latest",
+        fail_on_data_loss=options.read("failOnDataLoss", _boolean, default=True),
+        include_headers=options.read("includeHeaders", _boolean, default=False),
+        read_committed=options.read("kafka.isolation.level", _isolation, default=False),
+        min_partitions=options.maybe("minPartitions", _positive),
+        max_records_per_partition=options.maybe("maxRecordsPerPartition", _positive),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=options.read("maxTriggerDelay", _duration_ms, SourceOptions.max_trigger_delay_ms),
+        offset_attempts=options.read("fetchOffset.numRetries", _positive, SourceOptions.offset_attempts),
+        offset_pause_ms=options.read("fetchOffset.retryIntervalMs", _natural, SourceOptions.offset_pause_ms),
+        fetching=_fetching(options),
+    )
+    options.read("kafka.security.protocol", _plaintext, None)
+    options.refuse_the_rest()
+    return parsed
+
+
+def _subscription(options: _Given) -> Subscription:
+    names = ("subscribe", "subscribePattern", "assign")
+    given = [name for name in names if options.text(name) is not None]
+    if len(given) != 1:
+        raise OptionError(f"exactly one of the options {', '.join(names)} must be given, not {given or 'none'}")
+    (name,) = given
+    if name == "assign":
+        return Partitions(options.read(name, _some(parse_partitions), frozenset()))
+    if name == "subscribe":
+        return Topics(options.read(name, _some(_topics), ()))
+    return TopicPattern(options.read(name, _some(_pattern), ""))
+
+
+def _edge(options: _Given, side: str, default: Edge) -> Edge:
+    """A time for all goes before times, times before offsets, as in Spark's source; all that is given must be right."""
+    at_offsets = options.read(f"{side}Offsets", _offsets, default)
+    at_times = options.maybe(f"{side}OffsetsByTimestamp", _times)
+    at_time = options.maybe(f"{side}Timestamp", _time)
+    return at_time or at_times or at_offsets
+
+
+def _fetching(options: _Given) -> Fetching:
+    names = {
+        "kafka.max.partition.fetch.bytes": "partition_max_bytes",
+        "kafka.fetch.min.bytes": "min_bytes",
+        "kafka.fetch.max.wait.ms": "max_wait_ms",
+        "kafka.socket.connection.setup.timeout.ms": "connect_timeout_ms",
+        "kafka.request.timeout.ms": "request_timeout_ms",
+        "kafka.default.api.timeout.ms": "timeout_ms",
+        "maxBytesInFlight": "in_flight_bytes",
+        "maxBatchBytes": "batch_bytes",
+        "rowsPerArrowBatch": "rows_per_batch",
+    }
+    numbers = {field: options.maybe(name, _positive) for name, field in names.items()}
+    client_id = options.text("kafka.client.id") or Fetching.client_id
+    fetching = Fetching(client_id, **{field: number for field, number in numbers.items() if number is not None})
+    if fetching.in_flight_bytes < fetching.partition_max_bytes:
+        options.fail(
+            "maxBytesInFlight",
+            f"it is less than one answer (kafka.max.partition.fetch.bytes={fetching.partition_max_bytes})",
+        )
+    return fetching
+
+
+def _holds(edge: Edge, offset: int) -> bool:
+    return isinstance(edge, AtOffsets) and offset in edge.offsets.values()
+
+
+def _some(parse: Callable[[str], T]) -> Callable[[str], T]:
+    def parse_some(text: str) -> T:
+        parsed = parse(text)
+        if not parsed:
+            raise ValueError("it names nothing")
+        return parsed
+
+    return parse_some
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip())))
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"it is no regular expression: {error}") from None
+    return text
+
+
+def _offsets(text: str) -> Edge:
+    if text.lower() in {"earliest", "latest"}:
+        return LogEdge(text.lower())
+    offsets = parse_numbers(text)
+    for each, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ValueError(f"{each} has {offset}; -2 is earliest, -1 latest, all others are offsets")
+    return AtOffsets(offsets)
+
+
+def _times(text: str) -> AtTimes:
+    times = parse_numbers(text)
+    for each, time in times.items():
+        if time < 0:
+            raise ValueError(f"{each} has {time}, which is no time in milliseconds")
+    return AtTimes(times)
+
+
+def _time(text: str) -> AtTime:
+    return AtTime(_natural(text))
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError("it must be a whole number, not negative")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _natural(text)
+    if number == 0:
+        raise ValueError("it must be greater than 0")
+    return number
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("it must be true or false")
+    return text.lower() == "true"
+
+
+def _isolation(text: str) -> bool:
+    if text not in {"read_committed", "read_uncommitted"}:
+        raise ValueError("it must be read_committed or read_uncommitted")
+    return text == "read_committed"
+
+
+def _plaintext(text: str) -> None:
+    if text.upper() != "PLAINTEXT":
+        raise ValueError("this client speaks PLAINTEXT only")
+
+
+def _duration_ms(text: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower(), re.ASCII)
+    if found is None or found[2] not in _UNITS_MS:
+        raise ValueError("it must be a time such as 30s, 15m or 1h")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+_NO_DESERIALIZER: Final = "keys and values are given as bytes; cast them in the query"
+_NO_GROUP: Final = "no consumer group is used: progress is kept in the checkpoint; take it away"
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": "where to begin is told by startingOffsets",
+    "kafka.key.deserializer": _NO_DESERIALIZER,
+    "kafka.value.deserializer": _NO_DESERIALIZER,
+    "kafka.enable.auto.commit": "nothing is committed to a group; progress is kept in the checkpoint",
+    "kafka.interceptor.classes": "there are no interceptors",
+    "kafka.group.id": _NO_GROUP,
+    "groupIdPrefix": _NO_GROUP,
+    "kafka.check.crcs": "checksums are always looked at; take it away",
+    "kafka.fetch.max.bytes": "a request is for one partition; say kafka.max.partition.fetch.bytes",
+    "kafka.max.poll.records": "rows come in Arrow batches; say rowsPerArrowBatch",
+    "kafkaConsumer.pollTimeoutMs": "there is no poll; say kafka.request.timeout.ms",
+    "path": "topics are named by subscribe, subscribePattern or assign; call load() without a path",
+}
+_CLIENT_NAMES: Final = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    "kafka.default.api.timeout.ms",
+    "kafka.fetch.max.wait.ms",
+    "kafka.fetch.min.bytes",
+    "kafka.isolation.level",
+    "kafka.max.partition.fetch.bytes",
+    "kafka.request.timeout.ms",
+    "kafka.security.protocol",
+    "kafka.socket.connection.setup.timeout.ms",
+)
+_NAMES: Final = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    *_BATCH_ONLY,
+    *_STREAM_ONLY,
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "maxBytesInFlight",
+    "maxBatchBytes",
+    "rowsPerArrowBatch",
+    "kafka.*",
+)

@@ -96,7 +96,10 @@ _SESSION_LOST: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCod
 
 
 class Fetcher:
-    """Reads the partitions in `states`. `start` it, `take` and `finish`, `close` it."""
+    """Reads the partitions in `states`. `start` it, `take` and `finish`, `close` it.
+
+    Whoever takes a state out of `states` abandons it: by its version what was fetched or asked for it is dropped.
+    """
 
     def __init__(
         self, cluster: Cluster, options: ConsumerOptions, *, committed: Committed | None, lane: Hashable
@@ -193,7 +196,7 @@ class Fetcher:
         for _ in range(len(self._ready)):
             answer = self._ready.popleft()
             state = answer.state
-            if self.states.get(state.topic_partition) is not state or answer.version != state.version:
+            if answer.version != state.version:
                 continue
             if state.is_paused or state.in_hand or state.is_held:
                 self._ready.append(answer)
@@ -421,8 +424,6 @@ class Fetcher:
         """Take what was read, unless the partition went elsewhere meanwhile."""
         state, version = asked.state, asked.version
         if (state.version, state.fetch_offset) != (version, asked.offset):
-            return
-        if self.states.get(state.topic_partition) is not state:
             return
         if answer.error_code:
             self._refused(state, error_code(answer.error_code))

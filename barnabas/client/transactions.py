@@ -128,6 +128,9 @@ class Transactions:
             self.state, self.cause = TransactionState.ABORT_ONLY, error
             self.needs_epoch = True
             self._on_failed(error)
+        elif self.state is TransactionState.ABORTING:
+            # What was asked for and not answered may come late: in an epoch that is over it does nothing.
+            self.needs_epoch = True
 
     # What the program asks.
 

@@ -23,6 +23,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from broker.internal_topics import TRANSACTION_STATE
 from broker.registry import Parked
 from tests.unit.broker.group_talk import SMALL, GroupTalk
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
@@ -161,6 +162,18 @@ async def test_offsets_of_a_group_that_was_not_added_are_refused(talk: Transacti
     assert await talk.committed(is_stable=True) == (6, NONE)
     assert await talk.commit_offset(producer, 7) is ErrorCode.INVALID_TXN_STATE
     assert await talk.committed(is_stable=True) == (6, NONE)
+
+
+async def test_offsets_are_to_be_sent_again_while_nobody_can_tell_whether_their_group_was_added(
+    talk: TransactionTalk,
+) -> None:
+    """No coordinator of Kafka's answers NOT_ENOUGH_REPLICAS: Java's producers would end their work with it."""
+    producer = await talk.producer()
+    await talk.ask(AddOffsetsToTxnRequest(*producer, group_id="g"))
+    coordination = talk.broker.services.coordination
+    for number in [*coordination.transactions]:
+        coordination.leads_no_more(TopicPartition(TRANSACTION_STATE, number))
+    assert await talk.commit_offset(producer, 5) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_a_fenced_producer_hears_of_it_as_its_version_can(talk: TransactionTalk) -> None:

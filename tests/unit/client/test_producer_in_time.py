@@ -266,6 +266,20 @@ async def test_callbacks_hear_once_of_each_record() -> None:
 
 
 @virtual_time
+async def test_nothing_counts_as_buffered_when_all_is_told_also_of_batches_that_were_divided() -> None:
+    """The halves are smaller together than the whole: their offsets and times begin anew."""
+    wire = small_cluster()
+    wire.small.max_message_bytes = 1500
+    async with wire.cluster() as cluster, Producer(cluster) as producer:
+        for number in range(400):
+            await producer.send("t", None, b"v", partition=0, timestamp=number * 100)
+        await producer.flush()
+        assert len(wire.small.logs[T0].batches) > 2
+        assert producer._sender.buffered_bytes == 0
+    assert len(values(wire.small)) == 400
+
+
+@virtual_time
 async def test_lost_answers_and_full_windows_keep_order() -> None:
     wire = small_cluster()
     count = 0

@@ -79,6 +79,34 @@ def test_nobody_is_kept_busy_while_the_log_refuses_the_last_record() -> None:
     assert world.states()[-1] == "COMPLETE_COMMIT"
 
 
+def test_the_last_record_is_tried_until_the_log_takes_it_in_one_transaction_after_the_other() -> None:
+    world = CoordinatorWorld()
+    producer = world.producer()
+    for _ in range(2):
+        world.add(producer, T0)
+        world.end(producer, commit=True)
+        world.refused = ErrorCode.NOT_ENOUGH_REPLICAS
+        world.write_markers()
+        world.advance(5_000)
+        assert world.states()[-1] == "PREPARE_COMMIT"
+        world.refused = None
+        world.advance(1_000)
+        assert world.states()[-1] == "COMPLETE_COMMIT"
+
+
+def test_a_fence_that_the_log_refuses_is_answered_once() -> None:
+    world = CoordinatorWorld()
+    world.add(world.producer(), T0)
+    world.refused = ErrorCode.NOT_ENOUGH_REPLICAS
+    ticket = world.begin_initialise()
+    assert world.replies[ticket].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.states()[-1] == "ONGOING"
+    del world.replies[ticket]
+    world.advance(20)
+    assert world.machine.unload() == []
+    assert ticket not in world.replies
+
+
 def test_a_transaction_completes_after_its_last_marker_only() -> None:
     world = CoordinatorWorld()
     completing(world)

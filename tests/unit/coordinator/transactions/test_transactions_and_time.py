@@ -109,6 +109,16 @@ def test_an_idle_id_is_forgotten_after_its_time_and_one_with_something_open_neve
     assert world.add(busy, T1) is ErrorCode.NONE
 
 
+def test_nothing_is_kept_of_an_id_that_is_forgotten() -> None:
+    world = CoordinatorWorld(LONG_SWEEPS)
+    world.initialise(expected=world.initialise().identity)
+    assert world.machine._renewals
+    world.advance(SETTINGS.expiration_ms + SETTINGS.expiration_sweep_ms)
+    assert world.log[-1].value is None
+    assert not world.machine._renewals
+    assert world.machine.contents() == "0 transactional ids, 0 with an open transaction"
+
+
 def test_time_without_a_coordinator_counts_for_an_idle_id() -> None:
     world = CoordinatorWorld(LONG_SWEEPS)
     world.producer()

@@ -1,0 +1,172 @@
+"""Members of groups in virtual time: what a refusal, a lost answer or news during a join costs, and until when."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from barnabas.client.assignors.assignor import Assignor
+from barnabas.client.assignors.range_assignor import RangeAssignor
+from barnabas.client.assignors.sticky_assignor import CooperativeStickyAssignor
+from barnabas.client.consumer_options import CommitFailed, ConsumerOptions, OffsetReset
+from barnabas.client.coordinators import OffsetAndMetadata
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.heartbeat import HeartbeatResponse
+from barnabas.protocol.records import Record, build_batch
+from tests.support.virtual_time import virtual_time
+from tests.unit.client.memory_wire import MemoryWire
+from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
+from tests.unit.client.small_groups import refusal
+from tests.unit.client.test_consumer_groups import Reader, asked_of, eventually
+
+PARTS = [TopicPartition("t", index) for index in range(4)]
+CALM = ConsumerOptions(
+    group_id="g",
+    offset_reset=OffsetReset.EARLIEST,
+    session_timeout_ms=6_000,
+    auto_commit_interval_ms=None,
+    metadata_max_age_ms=1_000_000,
+)
+"""Everything else as it is by default: a heartbeat every 3 seconds."""
+
+
+@asynccontextmanager
+async def member(options: ConsumerOptions = CALM) -> AsyncIterator[tuple[SmallCluster, Reader]]:
+    """The one member of its group, which has every partition of the topic."""
+    small = SmallCluster()
+    small.add_topic("t", 4)
+    wire = MemoryWire(small)
+    async with wire.cluster() as cluster, Reader(cluster, options) as reader:
+        await eventually(lambda: reader.consumer.assignment == PARTS)
+        yield small, reader
+
+
+@virtual_time
+async def test_a_commit_that_is_refused_while_the_member_joins_asks_for_no_further_generation() -> None:
+    async with member() as (small, reader):
+        release = asyncio.Event()
+
+        async def hold(asked: Asked) -> None:
+            if asked.key is ApiKey.SYNC_GROUP:
+                await release.wait()
+
+        small.on_request = hold
+        await reader.consumer.subscribe(["t"])
+        await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
+        with pytest.raises(CommitFailed, match="REBALANCE_IN_PROGRESS"):
+            await reader.consumer.commit({PARTS[0]: OffsetAndMetadata(1)})
+        joins = asked_of(small, ApiKey.JOIN_GROUP)
+        release.set()
+        await asyncio.sleep(7)
+        assert reader.consumer.assignment == PARTS
+        assert asked_of(small, ApiKey.JOIN_GROUP) == joins
+
+
+@virtual_time
+async def test_a_join_that_was_lost_is_tried_again_by_a_member_whom_the_group_still_counts() -> None:
+    """Its heartbeats are fine, so nothing else would tell that it has given its partitions up."""
+    async with member() as (small, reader):
+        lost = False
+
+        def lose(asked: Asked) -> None:
+            nonlocal lost
+            if asked.key is ApiKey.JOIN_GROUP and not lost:
+                lost = True
+                raise Hangup
+
+        small.on_request = lose
+        await reader.consumer.subscribe(["t"])
+        await eventually(lambda: lost and reader.consumer.assignment == PARTS)
+        assert reader.told == [("assigned", PARTS), ("revoked", PARTS), ("assigned", PARTS)]
+
+
+@virtual_time
+async def test_partitions_that_are_added_during_a_join_are_asked_for_behind_it() -> None:
+    async with member(replace(CALM, session_timeout_ms=30_000, metadata_max_age_ms=10_000)) as (small, reader):
+        loop, release = asyncio.get_running_loop(), asyncio.Event()
+
+        async def hold(asked: Asked) -> None:
+            if asked.key is ApiKey.SYNC_GROUP:
+                await release.wait()
+
+        await asyncio.sleep(10 - loop.time() % 10 + 1)  # topics were looked at a second ago
+        small.on_request = hold
+        await reader.consumer.subscribe(["t"])
+        await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
+        small.add_topic("t", 5)
+        await asyncio.sleep(10)
+        release.set()
+        # Without waiting for the next look.
+        await asyncio.sleep(2)
+        assert len(reader.consumer.assignment) == 5
+
+
+@pytest.mark.parametrize("assignor", [RangeAssignor(), CooperativeStickyAssignor()], ids=lambda each: str(each.name))
+@pytest.mark.parametrize("error", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_who_lost_its_generation_gives_everything_up_whatever_its_assignor(
+    assignor: Assignor, error: ErrorCode
+) -> None:
+    @virtual_time
+    async def play() -> None:
+        async with member(replace(CALM, assignors=[assignor])) as (small, reader):
+            former = reader.consumer.group_metadata
+
+            def expel(asked: Asked) -> HeartbeatResponse | None:
+                if asked.key is ApiKey.HEARTBEAT:
+                    small.on_request = lambda _: None
+                    return HeartbeatResponse(error_code=error)
+                return None
+
+            small.on_request = expel
+            await eventually(lambda: len(reader.told) == 3 and reader.consumer.assignment == PARTS)
+            assert reader.told == [("assigned", PARTS), ("lost", PARTS), ("assigned", PARTS)]
+            member_id = reader.consumer.group_metadata.member_id
+            assert (member_id == former.member_id) == (error is ErrorCode.ILLEGAL_GENERATION)
+
+    play()
+
+
+@virtual_time
+async def test_a_refused_commit_tells_before_the_next_heartbeat_that_the_group_went_on() -> None:
+    async with member() as (small, reader):
+
+        def refuse(asked: Asked) -> object:
+            if asked.key is ApiKey.OFFSET_COMMIT:
+                small.on_request = lambda _: None
+                return refusal(asked.key, asked.request, ErrorCode.UNKNOWN_MEMBER_ID)
+            return None
+
+        small.on_request = refuse
+        heartbeats = asked_of(small, ApiKey.HEARTBEAT)
+        with pytest.raises(CommitFailed, match="UNKNOWN_MEMBER_ID"):
+            await reader.consumer.commit({PARTS[0]: OffsetAndMetadata(1)})
+        await eventually(lambda: reader.gained("lost") == PARTS)
+        assert asked_of(small, ApiKey.HEARTBEAT) == heartbeats
+        await eventually(lambda: reader.consumer.assignment == PARTS)
+
+
+@virtual_time
+async def test_what_waits_of_partitions_that_were_lost_is_dropped() -> None:
+    async with member(replace(CALM, partition_max_bytes=1)) as (small, reader):
+        reader.hold.clear()
+        for _ in range(3):
+            small.logs[PARTS[0]].append(build_batch([Record(0, 0, None, b"")]))
+        await asyncio.sleep(2)
+        assert reader.seen == {PARTS[0]: [0]}
+
+        def expel(asked: Asked) -> HeartbeatResponse | None:
+            if asked.key is ApiKey.HEARTBEAT:
+                small.on_request = lambda _: None
+                return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+            return None
+
+        small.on_request = expel
+        await eventually(lambda: len(reader.told) == 3)
+        reader.hold.set()
+        await asyncio.sleep(2)
+        # Nothing was committed: it begins anew with what it was given anew.
+        assert reader.seen == {PARTS[0]: [0, 0, 1, 2]}
+        assert not reader.consumer._fetcher._ready, "nor is it kept"

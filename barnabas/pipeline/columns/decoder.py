@@ -46,7 +46,7 @@ _MOST_BASE_OFFSET: Final = (1 << 63) - (1 << 31)
 
 
 class CorruptRecords(Exception):
-    """A batch of a partition that cannot be read; `offset` is the first of the batch, as far as the batch says."""
+    """A batch that cannot be read; `offset` is its first, or that where it was to begin if its header does not say."""
 
     def __init__(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
         super().__init__(topic_partition, offset, reason)

@@ -123,7 +123,6 @@ def struct(cls: type[T]) -> type[T]:
     """
     cls.__eq__ = _equal  # type: ignore[method-assign]
     cls.__repr__ = _show  # type: ignore[method-assign]
-    cls.__hash__ = None  # type: ignore[assignment]
     return dataclasses.dataclass(slots=True, eq=False, repr=False)(cls)
 
 

@@ -232,12 +232,7 @@ class Membership:
 
     async def _join_once(self) -> None:
         topics = await self._owner.wanted_topics()
-        lost = self.generation_id == NO_GENERATION
-        revoked = to_revoke_before_joining(
-            self._owner.owned(), topics, is_cooperative=self._is_cooperative and not lost
-        )
-        if revoked:
-            await self._beside_heartbeats(self._owner.give_up(revoked, lost=lost))
+        await self._give_up_before_joining(topics)
         self._led_topics = None
         self._joined_topics = list(topics)
         self._rejoin = None
@@ -246,6 +241,16 @@ class Membership:
         self._is_joining = False
         if assigned is not None:
             await self._apply(assigned, topics)
+
+    async def _give_up_before_joining(self, topics: Sequence[str]) -> None:
+        """Who loses its generation while it gives up what it does not want any more loses what it wants too."""
+        while True:
+            lost = self.generation_id == NO_GENERATION
+            is_cooperative = self._is_cooperative and not lost
+            revoked = to_revoke_before_joining(self._owner.owned(), topics, is_cooperative=is_cooperative)
+            if not revoked:
+                return
+            await self._beside_heartbeats(self._owner.give_up(revoked, lost=lost))
 
     async def _enter(self, topics: Sequence[str]) -> list[TopicPartition] | None:
         """Become a member of a generation; return what it assigns, None where joining begins again."""

@@ -328,9 +328,10 @@ class Producer(Generic[K, V]):
         self._partition_counts[topic] = count
         if self._refresh is None:
             self._refresh = asyncio.get_running_loop().create_task(self._refresh_counts())
-        if self._gate is not None:
-            # The transaction that the record was for ended meanwhile.
-            raise self._gate
+        refusal = self._gate or self._sender.failure
+        if refusal is not None:
+            # The transaction that the record was for ended meanwhile, or the producer: nobody would tell of it.
+            raise refusal
         return count
 
     async def _refresh_counts(self) -> None:

@@ -274,19 +274,6 @@ class TransactionCoordinator:
         outcome.if_failed = lambda error: [(ticket, coordinator_error(error))]
         return outcome
 
-    def verify(self, ticket: Ticket, producer: Producer, partition: TopicPartition, *, now_ms: int) -> Outcome:
-        """Whether `partition` is part of the producer's open transaction (KIP-890); the reply is an error.
-
-        INVALID_TXN_STATE: it is not. CONCURRENT_TRANSACTIONS: it is decided already.
-        """
-        self._now_ms = now_ms
-        known = self._owned(producer)
-        if isinstance(known, ErrorCode):
-            return _answer(ticket, known)
-        if known.state in COMPLETED:
-            return _answer(ticket, ErrorCode.CONCURRENT_TRANSACTIONS)
-        return _answer(ticket, ErrorCode.NONE if partition in known.partitions else ErrorCode.INVALID_TXN_STATE)
-
     def describe(self, ticket: Ticket, transactional_id: str) -> Outcome:
         """The reply is a `TransactionDescription`, or None for an id that is not known."""
         transaction = self._transactions.get(transactional_id)

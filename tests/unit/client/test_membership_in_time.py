@@ -44,6 +44,18 @@ async def member(options: ConsumerOptions = CALM) -> AsyncIterator[tuple[SmallCl
         yield small, reader
 
 
+def expel_once(small: SmallCluster, error: ErrorCode) -> None:
+    """The next heartbeat is answered so."""
+
+    def expel(asked: Asked) -> HeartbeatResponse | None:
+        if asked.key is ApiKey.HEARTBEAT:
+            small.on_request = lambda _: None
+            return HeartbeatResponse(error_code=error)
+        return None
+
+    small.on_request = expel
+
+
 @virtual_time
 async def test_a_commit_that_is_refused_while_the_member_joins_asks_for_no_further_generation() -> None:
     async with member() as (small, reader):
@@ -114,19 +126,33 @@ def test_who_lost_its_generation_gives_everything_up_whatever_its_assignor(
         async with member(replace(CALM, assignors=[assignor])) as (small, reader):
             former = reader.consumer.group_metadata
 
-            def expel(asked: Asked) -> HeartbeatResponse | None:
-                if asked.key is ApiKey.HEARTBEAT:
-                    small.on_request = lambda _: None
-                    return HeartbeatResponse(error_code=error)
-                return None
-
-            small.on_request = expel
+            expel_once(small, error)
             await eventually(lambda: len(reader.told) == 3 and reader.consumer.assignment == PARTS)
             assert reader.told == [("assigned", PARTS), ("lost", PARTS), ("assigned", PARTS)]
             member_id = reader.consumer.group_metadata.member_id
             assert (member_id == former.member_id) == (error is ErrorCode.ILLEGAL_GENERATION)
 
     play()
+
+
+@virtual_time
+async def test_who_loses_its_generation_while_it_gives_some_partitions_up_loses_the_others_too() -> None:
+    small, other = SmallCluster(), TopicPartition("u", 0)
+    small.add_topic("t", 4)
+    small.add_topic("u", 1)
+    options = replace(CALM, assignors=[CooperativeStickyAssignor()])
+    async with MemoryWire(small).cluster() as cluster, Reader(cluster, options, topics=("t", "u")) as reader:
+        await eventually(lambda: reader.consumer.assignment == [*PARTS, other])
+        reader.hold.clear()
+        small.logs[other].append(build_batch([Record(0, 0, None, b"")]))
+        await eventually(lambda: reader.count == 1)
+        await reader.consumer.subscribe(["t"])
+        heartbeats = asked_of(small, ApiKey.HEARTBEAT)
+        expel_once(small, ErrorCode.ILLEGAL_GENERATION)
+        await eventually(lambda: asked_of(small, ApiKey.HEARTBEAT) > heartbeats)
+        reader.hold.set()
+        await eventually(lambda: len(reader.told) == 4)
+        assert reader.told[1:] == [("revoked", [other]), ("lost", PARTS), ("assigned", PARTS)]
 
 
 @virtual_time
@@ -156,14 +182,7 @@ async def test_what_waits_of_partitions_that_were_lost_is_dropped() -> None:
             small.logs[PARTS[0]].append(build_batch([Record(0, 0, None, b"")]))
         await asyncio.sleep(2)
         assert reader.seen == {PARTS[0]: [0]}
-
-        def expel(asked: Asked) -> HeartbeatResponse | None:
-            if asked.key is ApiKey.HEARTBEAT:
-                small.on_request = lambda _: None
-                return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
-            return None
-
-        small.on_request = expel
+        expel_once(small, ErrorCode.ILLEGAL_GENERATION)
         await eventually(lambda: len(reader.told) == 3)
         reader.hold.set()
         await asyncio.sleep(2)

@@ -238,6 +238,28 @@ async def test_halting_writes_nothing_behind_a_refused_record() -> None:
 
 
 @virtual_time
+async def test_a_record_that_waited_for_its_topic_is_refused_where_the_producer_ended_meanwhile() -> None:
+    wire = small_cluster()
+    wire.small.add_topic("slow")
+
+    async def answer(asked: Asked) -> Any:
+        if asked.key is ApiKey.METADATA and [each.name for each in asked.request.topics] == ["slow"]:
+            await asyncio.sleep(2)
+        return refusal(asked, ErrorCode.INVALID_RECORD) if asked.key is ApiKey.PRODUCE else None
+
+    async with wire.cluster() as cluster:
+        producer = Producer(cluster, options=ProducerOptions(halt_on_error=True))
+        await producer.send_and_wait("t", None, b"v", partition=0)
+        wire.small.on_request = answer
+        await producer.send("t", None, b"v", partition=0)
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.send("slow", None, b"v")
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await asyncio.wait_for(producer.flush(), 10)
+        await producer.close()
+
+
+@virtual_time
 async def test_callbacks_hear_once_of_each_record() -> None:
     wire = small_cluster()
     wire.small.max_message_bytes = 120

@@ -182,26 +182,6 @@ def test_an_epoch_does_not_rise_while_the_log_takes_nothing() -> None:
     assert world.last().producer_epoch == producer.producer_epoch + 1
 
 
-def test_a_partition_is_verified_against_the_open_transaction_alone() -> None:
-    world = CoordinatorWorld()
-    producer = world.producer()
-
-    def verify(asking: Producer) -> object:
-        return world.replies[world.ask(lambda ticket: world.machine.verify(ticket, asking, T0, now_ms=world.now_ms))]
-
-    assert verify(producer) is ErrorCode.INVALID_TXN_STATE
-    world.add(producer, T1)
-    assert verify(producer) is ErrorCode.INVALID_TXN_STATE
-    world.add(producer, T0)
-    assert verify(producer) is ErrorCode.NONE
-    assert verify(producer._replace(producer_epoch=7)) is ErrorCode.PRODUCER_FENCED
-    assert verify(producer._replace(producer_id=7)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    world.end(producer, commit=True)
-    assert verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
-    world.write_markers()
-    assert verify(producer) is ErrorCode.INVALID_TXN_STATE
-
-
 def test_a_description_names_the_partitions_that_lack_their_marker() -> None:
     world = CoordinatorWorld()
     producer = world.producer(timeout_ms=3_000)

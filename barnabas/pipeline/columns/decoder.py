@@ -102,6 +102,8 @@ class ColumnDecoder:
         self.options = options or DecodeOptions()
         self._constants = ConstantColumns(*topic_partition)
         self._walker = RecordWalker()
+        self.next_offset = 0
+        """The offset after the last batch that was looked at, when an iteration has ended."""
 
     def decode(
         self, record_set: Buffer, *, start: int, end: int | None = None, aborted: Iterable[AbortedRange] = ()
@@ -141,6 +143,7 @@ class ColumnDecoder:
                 break
         yield from legacy.flush()
         yield from self._flush(chunk, wanted)
+        self.next_offset = entries.next_offset
         if entries.failure is not None:
             raise entries.failure
 
@@ -231,19 +234,21 @@ class _Entries:
         self._record_sets = record_sets
         self._torn_tail_allowed = torn_tail_allowed
         self.failure: CorruptRecords | None = None
+        self.next_offset = 0
 
     def __iter__(self) -> Iterator[tuple[Buffer, int, BatchHeader]]:
-        next_offset = 0
         for record_set in self._record_sets:
-            offset = next_offset
+            offset = self.next_offset
             try:
                 for pos, header in iterate_entries(record_set):
                     offset = header.base_offset
                     verify_entry(record_set, pos, header)
-                    if header.magic == CURRENT_MAGIC and not next_offset <= header.base_offset <= _MOST_BASE_OFFSET:
-                        raise InvalidRecord(f"offset {next_offset} or a later one was to follow")
-                    next_offset = header.next_offset
-                    offset = next_offset
+                    if (
+                        header.magic == CURRENT_MAGIC
+                        and not self.next_offset <= header.base_offset <= _MOST_BASE_OFFSET
+                    ):
+                        raise InvalidRecord(f"offset {self.next_offset} or a later one was to follow")
+                    self.next_offset = offset = header.next_offset
                     yield record_set, pos, header
             except TruncatedBatch as error:
                 if not self._torn_tail_allowed:

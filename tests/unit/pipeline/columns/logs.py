@@ -24,10 +24,29 @@ class DrawnLog:
     aborted: list[AbortedRange] = field(default_factory=list)
     types: dict[int, int] = field(default_factory=dict)
     next_offset: int = 0
+    first_offset: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+    """For each number of bytes after which an entry ends: the offset that follows."""
+    transactions: list[tuple[int, int | None]] = field(default_factory=list)
+    """The first offset of each transaction and that of its marker, None where it has none."""
+
+    def add(self, entry: bytes, next_offset: int) -> None:
+        self.entries.append(entry)
+        self.next_offset = next_offset
+        self.ends[sum(map(len, self.entries))] = next_offset
 
     @property
     def data(self) -> bytes:
         return b"".join(self.entries)
+
+
+def encode_varint(number: int) -> bytes:
+    """The varint of a number that is zigzag-encoded already."""
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
 
 
 def batch_of(
@@ -83,7 +102,8 @@ def records_from(draw: st.DrawFn, offset: int, *, headers: bool = True, like_siz
 @st.composite
 def logs(draw: st.DrawFn) -> DrawnLog:
     """A log of up to six entries."""
-    log = DrawnLog(next_offset=draw(st.sampled_from([0, 5, 2**40])))
+    first_offset = draw(st.sampled_from([0, 5, 2**40]))
+    log = DrawnLog(next_offset=first_offset, first_offset=first_offset)
     open_since: dict[int, int] = {}
     for _ in range(draw(st.integers(0, 6))):
         kind = draw(st.sampled_from(["batch", "batch", "like-sized", "transactional", "marker", "old", "empty"]))
@@ -94,7 +114,7 @@ def logs(draw: st.DrawFn) -> DrawnLog:
         else:
             _add_batch(draw, log, kind, open_since)
         log.next_offset += draw(st.sampled_from([0, 0, 3]))
-    # Of a transaction that has not ended the reader hears nothing: the last stable offset ends before it.
+    log.transactions += [(first, None) for first in open_since.values()]
     return log
 
 
@@ -115,9 +135,8 @@ def _add_batch(draw: st.DrawFn, log: DrawnLog, kind: str, open_since: dict[int, 
     )
     if kind == "empty":
         batch = emptied(batch)
-    log.entries.append(batch)
+    log.add(batch, records[-1].offset + spare + 1)
     log.types |= {each.offset: int(append_time_ms is not None) for each in records}
-    log.next_offset = records[-1].offset + spare + 1
 
 
 def emptied(batch: bytes) -> bytes:
@@ -133,12 +152,13 @@ def _end_transaction(draw: st.DrawFn, log: DrawnLog, open_since: dict[int, int])
     first = open_since.pop(producer_id, None)
     if first is not None and kind is ControlRecordType.ABORT:
         log.aborted.append(AbortedRange(producer_id, first))
-    log.entries.append(
-        build_end_txn_marker(
-            EndTxnMarker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp=9, base_offset=log.next_offset
-        )
+    if first is not None:
+        log.transactions.append((first, log.next_offset))
+    marker = EndTxnMarker(kind, 0)
+    entry = build_end_txn_marker(
+        marker, producer_id=producer_id, producer_epoch=0, timestamp=9, base_offset=log.next_offset
     )
-    log.next_offset += 1
+    log.add(entry, log.next_offset + 1)
 
 
 def _add_old(draw: st.DrawFn, log: DrawnLog) -> None:
@@ -146,6 +166,5 @@ def _add_old(draw: st.DrawFn, log: DrawnLog) -> None:
     append_time_ms = draw(st.none() | TIMES) if magic else None
     builder = EntryBuilder(magic=magic, codec=draw(st.sampled_from(OLD_CODECS)), log_append_time_ms=append_time_ms)
     builder.add(records)
-    log.entries.append(builder.finish())
+    log.add(builder.finish(), records[-1].offset + 1)
     log.types |= {each.offset: -1 if not magic else int(append_time_ms is not None) for each in records}
-    log.next_offset = records[-1].offset + 1

@@ -1,5 +1,8 @@
 """The process of one broker: configuration, logs, signals, the loop, and the ends of the process.
 
+Most of a start's time goes into loading modules. This one imports what the configuration and the ZooKeeper session
+need; the rest is loaded while ZooKeeper makes the session.
+
 Exit status: 0 after a stop that was asked for, 1 when the start failed (configuration, a taken address, a broker id
 that is in use, no ZooKeeper), 70 when a task that owns state failed or the loop hung.
 """
@@ -7,6 +10,7 @@ that is in use, no ZooKeeper), 70 when a task that owns state failed or the loop
 import asyncio
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import random
@@ -15,7 +19,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -28,14 +32,19 @@ from broker.config import BrokerConfig, parse_properties, resolve_broker_config
 from broker.config_keys import BROKER_KEYS
 from broker.config_keys.key import ConfigError
 from broker.environment import read_environment
-from broker.serve import Broker, Ports, StartFailed, serve
-from broker.system_ports import open_control_plane, open_network, open_zookeeper
+from broker.zookeeper_session import open_zookeeper
+
+if TYPE_CHECKING:
+    from broker.serve import Broker
+    from zk_schema.session import KazooSession
 
 log = logging.getLogger("broker")
 
 EXIT_START_FAILED: Final = 1
 EXIT_FATAL: Final = 70
 _COLLECT_AFTER_OBJECTS: Final = 20_000
+_SETTLE_AFTER_S: Final = 1.0
+_REST: Final = ("broker.serve", "broker.system_ports")
 
 
 class OneLineFormatter(logging.Formatter):
@@ -116,15 +125,27 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def settle_memory() -> None:
-    """Keep what the start made out of later collections, and let those come seldom.
+def load_modules() -> None:
+    """Load the rest of the broker. In a thread: the loop is there for the session meanwhile, and for signals.
 
-    A request's objects go when it is answered; what the collector is for are cycles, which are rare. With Python's own
+    What the modules make stays, and is not to be looked at again and again. From then on collections come seldom: a
+    request's objects go when it is answered; what the collector is for are cycles, which are rare. With Python's own
     threshold a few requests in flight are enough to make it look.
     """
-    gc.collect()
+    # Classes leave young garbage behind; only the old are never looked at.
+    gc.set_threshold(2_000, 10, 1_000)
+    for name in _REST:
+        importlib.import_module(name)
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 50, 100)
+
+
+async def settle_memory() -> None:
+    """Collect what the start left behind when the first clients have been served; what stays is not looked at again."""
+    await asyncio.sleep(_SETTLE_AFTER_S)
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def end_process(what: str, error: BaseException | None) -> None:
@@ -144,18 +165,7 @@ async def _run(config: BrokerConfig) -> int:
         loop.add_signal_handler(number, stop.set)
     supervisor = Supervisor(end_process)
     offload = SystemOffload()
-    ports = Ports(
-        clock=SystemClock(),
-        disk=SystemDisk(),
-        offload=offload,
-        supervisor=supervisor,
-        random=random.Random(),
-        open_network=open_network,
-        open_zookeeper=open_zookeeper,
-        open_control_plane=open_control_plane,
-        boot_id=read_boot_id(),
-    )
-    starting = asyncio.ensure_future(serve(ports, config))
+    starting = asyncio.ensure_future(_start(config, supervisor, offload))
     asked = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -163,15 +173,13 @@ async def _run(config: BrokerConfig) -> int:
         await asyncio.gather(starting, return_exceptions=True)
         log.info("stopped before the start was complete")
         return 0
-    try:
-        broker = starting.result()
-    except StartFailed as error:
-        log.critical("cannot start: %s", error)
+    broker = starting.result()
+    if broker is None:
         asked.cancel()
         await supervisor.stop()
         return EXIT_START_FAILED
     watchdog = _watch(supervisor, broker, limit_ms=config.zookeeper_session_timeout_ms)
-    settle_memory()
+    supervisor.spawn(settle_memory(), name="settling of memory")
     await asked
     log.info("[KafkaServer id=%d] stopping", broker.broker_id)
     watchdog.stop()
@@ -182,7 +190,40 @@ async def _run(config: BrokerConfig) -> int:
     return 0
 
 
-def _watch(supervisor: Supervisor, broker: Broker, *, limit_ms: int) -> Watchdog:
+async def _start(config: BrokerConfig, supervisor: Supervisor, offload: SystemOffload) -> "Broker | None":
+    """Start the broker; None when it cannot, which the log then tells."""
+    opening = asyncio.ensure_future(open_zookeeper(config))
+    try:
+        await offload.thread("loading", load_modules)
+    except asyncio.CancelledError:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        raise
+    from broker.serve import Ports, StartFailed, serve  # noqa: PLC0415 - see the module
+    from broker.system_ports import open_control_plane, open_network  # noqa: PLC0415
+
+    async def opened(config: BrokerConfig) -> "KazooSession":  # noqa: ARG001 - as the port has it
+        return await opening
+
+    ports = Ports(
+        clock=SystemClock(),
+        disk=SystemDisk(),
+        offload=offload,
+        supervisor=supervisor,
+        random=random.Random(),
+        open_network=open_network,
+        open_zookeeper=opened,
+        open_control_plane=open_control_plane,
+        boot_id=read_boot_id(),
+    )
+    try:
+        return await serve(ports, config)
+    except StartFailed as error:
+        log.critical("cannot start: %s", error)
+        return None
+
+
+def _watch(supervisor: Supervisor, broker: "Broker", *, limit_ms: int) -> Watchdog:
     monitor = LoopMonitor(broker.services.metrics.observe_loop_lag)
     supervisor.spawn(monitor.run(), name="loop monitor")
     watchdog = Watchdog(monitor, lambda: os._exit(EXIT_FATAL), limit_ms=limit_ms)

@@ -1,4 +1,4 @@
-"""The machine's side of the ports that depend on configuration: network, ZooKeeper session, control plane."""
+"""The machine's side of the ports that depend on configuration: network and control plane."""
 
 from typing import Final
 
@@ -7,10 +7,8 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig
-from broker.config_keys.key import ConfigError
 from broker.connection_limits import connection_limits
 from controller.channel import GrpcControlPlane
-from zk_schema.session import KazooSession
 
 DEFAULT_RECEIVE_BYTES: Final = 24 * 1024 * 1024
 """What unfinished requests may take in all where `queued.max.request.bytes` sets no bound."""
@@ -36,28 +34,6 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
 def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:
     """A buffer size only where it was set: the kernel's own tuning serves better than Kafka's 100 KB."""
     return value if key in config.given and value > 0 else None
-
-
-async def open_zookeeper(config: BrokerConfig) -> KazooSession:
-    """A session on the ZooKeeper of `zookeeper.connect`.
-
-    Raises:
-        ConfigError: the key cannot be that.
-        ZooKeeperError: nobody answers there.
-    """
-    connect = config.zookeeper_connect
-    try:
-        session = KazooSession(
-            connect,
-            session_timeout_ms=config.zookeeper_session_timeout_ms,
-            max_in_flight=config.zookeeper_max_in_flight_requests,
-        )
-    except ValueError as error:
-        raise ConfigError(
-            "zookeeper.connect", connect, f"host:port pairs separated by commas, then a path, if any ({error})"
-        ) from error
-    await session.open(timeout_ms=config.zookeeper_connection_timeout_ms)
-    return session
 
 
 def open_control_plane(config: BrokerConfig, supervisor: Supervisor) -> GrpcControlPlane:

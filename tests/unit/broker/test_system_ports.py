@@ -10,7 +10,8 @@ from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.socket_network import SocketNetwork
 from barnabas.runtime.tasks import Supervisor
 from broker.config_keys.key import ConfigError
-from broker.system_ports import DEFAULT_RECEIVE_BYTES, open_network, open_zookeeper
+from broker.system_ports import DEFAULT_RECEIVE_BYTES, open_network
+from broker.zookeeper_session import open_zookeeper
 from tests.unit.broker.small_broker import make_config
 from zk_schema.ops import ZooKeeperUnreachable
 from zk_schema.session import KazooSession
@@ -113,7 +114,7 @@ async def test_no_more_requests_go_to_zookeeper_at_once_than_were_told(monkeypat
         async def open(self, *, timeout_ms: int) -> None:
             made.append(self._max_in_flight)
 
-    monkeypatch.setattr("broker.system_ports.KazooSession", Session)
+    monkeypatch.setattr("broker.zookeeper_session.KazooSession", Session)
     for given, expected in (({}, 10), ({"zookeeper.max.in.flight.requests": "3"}, 3)):
         await open_zookeeper(make_config({"zookeeper.connect": "127.0.0.1:1"} | given))
         assert made.pop() == expected

@@ -79,7 +79,6 @@ class Consumer:
                 cluster,
                 Coordinators(cluster, lane=("offsets", self)),
                 self._options.group_id,
-                membership=self._commit_as,
                 on_outside=self._on_outside,
             )
         committed = None if self._offsets is None else self._offsets.committed
@@ -90,6 +89,9 @@ class Consumer:
         self._asked = asyncio.Event()
         self._asked_at_s = 0.0
         self._committed: dict[TopicPartition, int] = {}
+        self._in_hand: dict[int, tuple[Handed, GroupMetadata]] = {}
+        """What streams have handed out and are not asked to go on from, and as whom the consumer had it."""
+
         self._committer: asyncio.Task[None] | None = None
         self._is_closing = False
 
@@ -164,9 +166,13 @@ class Consumer:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """As whom this consumer commits; for offsets that a transactional producer sends. Raises CommitFailed."""
+        """As whom this consumer commits; for offsets that a transactional producer sends. Raises CommitFailed.
+
+        While a stream's records are worked on whose partition was lost meanwhile, that is who had them: others may have
+        worked on them too, and the coordinator refuses what that one commits (KIP-447).
+        """
         assert self._options.group_id is not None, "a group id is needed"
-        return self._commit_as()
+        return self._commit_in_hand_as()
 
     # Streams.
 
@@ -197,11 +203,14 @@ class Consumer:
             self._asked.set()
             handed = await self._fetcher.take()
             self._asked_at_s = loop.time()
+            if self._membership is not None:
+                self._in_hand[id(handed)] = handed, self._membership.metadata
             is_finished = False
             try:
                 yield handed
                 is_finished = True
             finally:
+                self._in_hand.pop(id(handed), None)
                 if is_finished:
                     self._fetcher.finish(handed)
                 else:
@@ -266,9 +275,11 @@ class Consumer:
     def begin_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> "asyncio.Task[None]":
         """Commit behind the caller's back, after all earlier commits; the task says how it went.
 
-        It raises CommitFailed where the group has gone on without this member.
+        It raises CommitFailed where the group has gone on without this member. Given offsets are committed as
+        `group_metadata` says.
         """
         assert self._offsets is not None, "a group id is needed"
+        committing = self._commit_as if offsets is None else self._commit_in_hand_as
         if offsets is None:
             offsets = {
                 each: OffsetAndMetadata(state.position, state.position_epoch)
@@ -278,7 +289,7 @@ class Consumer:
         for each, committed in offsets.items():
             if each in self._fetcher.states:
                 self._fetcher.states[each].commit(committed.offset, committed.leader_epoch)
-        return self._offsets.begin_commit(offsets)
+        return self._offsets.begin_commit(offsets, committing)
 
     async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out. Raises ClientError."""
@@ -303,7 +314,7 @@ class Consumer:
         if not news or self._offsets is None:
             return
         try:
-            await self._offsets.begin_commit(news)
+            await self._offsets.begin_commit(news, self._commit_as)
         except ClientError as error:
             log.warning("group %s: offsets of %d partitions: %s", self._options.group_id, len(news), error)
         else:
@@ -316,6 +327,13 @@ class Consumer:
         if self._membership.generation_id < 0:
             raise CommitFailed(f"group {self._options.group_id}: this consumer is no member now")
         return self._membership.metadata
+
+    def _commit_in_hand_as(self) -> GroupMetadata:
+        member = self._commit_as()
+        for handed, had_by in self._in_hand.values():
+            if self._fetcher.states.get(handed.fetched.topic_partition) is not handed.state:
+                return had_by
+        return member
 
     def _on_outside(self, member: GroupMetadata, error: ErrorCode) -> None:
         if self._membership is not None:

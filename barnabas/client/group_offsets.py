@@ -49,26 +49,24 @@ class GroupOffsets:
         coordinators: Coordinators,
         group_id: str,
         *,
-        membership: Callable[[], GroupMetadata],
         on_outside: Callable[[GroupMetadata, ErrorCode], None],
     ) -> None:
-        """`membership` says as whom to commit, or raises; `on_outside` hears that this is nobody any more."""
+        """`on_outside` hears that whom a commit was for is nobody any more."""
         self._cluster = cluster
         self._coordinators = coordinators
         self._group_id = group_id
-        self._membership = membership
         self._on_outside = on_outside
         self._last: asyncio.Task[None] | None = None
 
-    def begin_commit(self, offsets: Offsets) -> "asyncio.Task[None]":
-        """Commit after all earlier commits, as the member of now. The task raises ClientError.
+    def begin_commit(self, offsets: Offsets, membership: Callable[[], GroupMetadata]) -> "asyncio.Task[None]":
+        """Commit after all earlier commits, as whom `membership` says now. The task raises ClientError.
 
-        It raises CommitFailed where the group went on, also between two tries: what was handed out in one generation
-        may be another member's in the next, who has come further.
+        It raises CommitFailed where `membership` does, or the group went on, also between two tries: what was handed
+        out in one generation may be another member's in the next, who has come further.
         """
         member: GroupMetadata | CommitFailed
         try:
-            member = self._membership()
+            member = membership()
         except CommitFailed as error:
             member = error
         self._last = asyncio.get_running_loop().create_task(self._commit_after(self._last, dict(offsets), member))

@@ -255,6 +255,36 @@ async def test_an_expelled_member_loses_its_partitions_and_joins_as_a_new_one(
         assert reader.consumer.group_metadata.member_id != former.member_id
 
 
+async def test_who_lost_what_it_works_on_commits_as_the_member_that_had_it(
+    small: SmallCluster, cluster: Cluster
+) -> None:
+    """Another member may have copied the same records meanwhile: as the new member it would copy them twice."""
+    fill(small)
+    async with asyncio.timeout(10), Consumer(cluster, QUICK) as consumer:
+        await consumer.subscribe(["t"])
+        async with aclosing(consumer.batches()) as batches:
+            batch = await anext(batches)
+            former = consumer.group_metadata
+            left = 1
+
+            def expel(asked: Asked) -> HeartbeatResponse | None:
+                nonlocal left
+                if asked.key is ApiKey.HEARTBEAT and left:
+                    left -= 1
+                    return HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+                return None
+
+            small.on_request = expel
+            await eventually(lambda: not left and not consumer.assignment)
+            await eventually(lambda: consumer.assignment == PARTS)
+            assert consumer.group_metadata == former
+            with pytest.raises(CommitFailed, match="UNKNOWN_MEMBER_ID"):
+                await consumer.commit({batch.topic_partition: OffsetAndMetadata(batch.records[-1].offset + 1)})
+            await consumer.commit()
+            assert (await anext(batches)).records[0].offset == 0, "nothing was committed"
+            assert consumer.group_metadata.member_id not in ("", former.member_id)
+
+
 async def test_a_batch_that_was_committed_and_then_left_stays_committed(small: SmallCluster, cluster: Cluster) -> None:
     """What leaving commits by itself, and what the interval does, is not behind what the caller committed."""
     fill(small)

@@ -15,7 +15,7 @@ from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, b
 from tests.support.virtual_time import virtual_time
 from tests.unit.client.memory_wire import MemoryWire
 from tests.unit.client.small_cluster import Asked, SmallCluster
-from tests.unit.client.test_consumer import fill, read
+from tests.unit.client.test_consumer import fill, next_batch, read, truncate
 from tests.unit.client.test_consumer_groups import eventually
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -115,6 +115,86 @@ async def test_a_seek_that_names_a_leader_epoch_is_checked_though_that_offset_wa
         assert (caught.value.offset, caught.value.divergence) == (6, 3)
 
 
+def hold_all(small: SmallCluster, key: ApiKey) -> tuple[Callable[[], bool], asyncio.Event]:
+    """Requests of this API wait for the event; the function says whether one does."""
+    held, release = asyncio.Event(), asyncio.Event()
+
+    async def hold(asked: Asked) -> None:
+        if asked.key is key:
+            held.set()
+            await release.wait()
+
+    small.on_request = hold
+    return held.is_set, release
+
+
+@virtual_time
+async def test_a_seek_stands_while_the_first_position_is_looked_up() -> None:
+    small = small_of()
+    fill(small, T0, 10)
+    fill(small, T0, 10)
+    is_held, release = hold_all(small, ApiKey.LIST_OFFSETS)
+    async with reading(small, T0) as consumer:
+        await eventually(is_held)
+        consumer.seek(T0, 10)
+        await asyncio.sleep(0.1)
+        release.set()
+        await asyncio.sleep(1)
+        assert consumer.positions() == {T0: 10}
+        assert await read(consumer, 10) == {T0: list(range(10, 20))}
+
+
+@virtual_time
+async def test_a_seek_stands_while_the_committed_offset_is_looked_up() -> None:
+    small = small_of()
+    fill(small, T0, 10)
+    is_held, release = hold_all(small, ApiKey.OFFSET_FETCH)
+    options = ConsumerOptions(group_id="g", offset_reset=OffsetReset.EARLIEST)
+    async with reading(small, T0, options=options) as consumer:
+        await eventually(is_held)
+        consumer.seek(T0, 5)
+        await asyncio.sleep(0.1)
+        release.set()
+        await asyncio.sleep(1)
+        assert consumer.positions() == {T0: 5}
+
+
+@virtual_time
+async def test_what_is_found_of_the_place_before_a_seek_says_nothing_of_the_place_behind_it() -> None:
+    small = small_of()
+    fill(small, T0, 3)
+    small.logs[T0].leader_epoch = 1
+    fill(small, T0, 9)
+    is_held, release = hold_all(small, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    async with reading(small, T0, options=ConsumerOptions(offset_reset=OffsetReset.NONE)) as consumer:
+        consumer.seek(T0, 2, leader_epoch=0)
+        await eventually(is_held)
+        # No epoch is named: the caller has read nothing that could be gone.
+        consumer.seek(T0, 8)
+        await asyncio.sleep(0.1)
+        release.set()
+        assert await read(consumer, 4) == {T0: [8, 9, 10, 11]}
+
+
+@virtual_time
+async def test_where_only_what_was_fetched_ahead_is_gone_reading_goes_on_without_a_word() -> None:
+    small = SmallCluster(brokers=2)
+    small.add_topic("t")
+    fill(small, T0, 3)
+    fill(small, T0, 3)
+    options = ConsumerOptions(offset_reset=OffsetReset.NONE, partition_max_bytes=1)
+    async with reading(small, T0, options=options) as consumer:
+        consumer.seek(T0, 0)
+        assert await read(consumer, 3) == {T0: [0, 1, 2]}
+        await eventually(lambda: 6 in fetched_from(small))
+        truncate(small, 3)
+        fill(small, T0, 4, timestamp=77)
+        await eventually(lambda: ApiKey.OFFSET_FOR_LEADER_EPOCH in small.keys_asked())
+        await asyncio.sleep(1)
+        batch = await next_batch(consumer)
+        assert [(each.offset, each.timestamp) for each in batch.records] == [(each, 77) for each in range(3, 7)]
+
+
 @virtual_time
 async def test_fetches_name_the_leader_epoch_that_is_known() -> None:
     """KIP-320: a leader that was replaced, or that has not heard of its epoch, refuses."""
@@ -139,6 +219,21 @@ async def test_what_was_fetched_before_a_pause_waits_for_its_end() -> None:
         assert await read(consumer, 3) == {T1: [0, 1, 2]}
         consumer.resume([T0])
         assert await read(consumer, 3) == {T0: [0, 1, 2]}
+
+
+@virtual_time
+async def test_a_pause_that_ends_is_noticed_at_once() -> None:
+    small = small_of()
+    async with reading(small, T0) as consumer:
+        assert await consumer.position(T0) == 0
+        consumer.pause([T0])
+        await asyncio.sleep(5)
+        fill(small, T0, 3)
+        waiting = asyncio.ensure_future(read(consumer, 3))
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        consumer.resume([T0])
+        assert await asyncio.wait_for(waiting, 0.1) == {T0: [0, 1, 2]}
 
 
 def transactions() -> SmallCluster:

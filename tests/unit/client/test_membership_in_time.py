@@ -15,6 +15,7 @@ from barnabas.client.coordinators import OffsetAndMetadata
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
+from barnabas.protocol.messages.sync_group import SyncGroupResponse
 from barnabas.protocol.records import Record, build_batch
 from tests.support.virtual_time import virtual_time
 from tests.unit.client.memory_wire import MemoryWire
@@ -34,9 +35,11 @@ CALM = ConsumerOptions(
 
 
 @asynccontextmanager
-async def member(options: ConsumerOptions = CALM) -> AsyncIterator[tuple[SmallCluster, Reader]]:
+async def member(
+    options: ConsumerOptions = CALM, *, small: SmallCluster | None = None
+) -> AsyncIterator[tuple[SmallCluster, Reader]]:
     """The one member of its group, which has every partition of the topic."""
-    small = SmallCluster()
+    small = small or SmallCluster()
     small.add_topic("t", 4)
     wire = MemoryWire(small)
     async with wire.cluster() as cluster, Reader(cluster, options) as reader:
@@ -189,3 +192,79 @@ async def test_what_waits_of_partitions_that_were_lost_is_dropped() -> None:
         # Nothing was committed: it begins anew with what it was given anew.
         assert reader.seen == {PARTS[0]: [0, 0, 1, 2]}
         assert not reader.consumer._fetcher._ready, "nor is it kept"
+
+
+@virtual_time
+async def test_who_waits_for_records_is_not_too_slow_however_long_none_come() -> None:
+    async with member(replace(CALM, max_poll_interval_ms=10_000)) as (small, reader):
+        await asyncio.sleep(100)
+        assert reader.told == [("assigned", PARTS)]
+        assert ApiKey.LEAVE_GROUP not in small.keys_asked()
+
+
+@virtual_time
+async def test_an_offset_is_committed_by_itself_once() -> None:
+    async with member(replace(CALM, auto_commit_interval_ms=1_000)) as (small, reader):
+        await asyncio.sleep(5)
+        assert asked_of(small, ApiKey.OFFSET_COMMIT) == 1, "where reading begins"
+        small.logs[PARTS[0]].append(build_batch([Record(0, 0, None, b"")]))
+        await asyncio.sleep(60)
+        assert reader.count == 1
+        assert asked_of(small, ApiKey.OFFSET_COMMIT) == 2
+
+
+@virtual_time
+async def test_a_heartbeat_that_was_not_answered_is_sent_again_long_before_the_next_one() -> None:
+    async with member() as (small, reader):
+        lost = False
+
+        def lose(asked: Asked) -> None:
+            nonlocal lost
+            if asked.key is ApiKey.HEARTBEAT and not lost:
+                lost = True
+                raise Hangup
+
+        small.on_request = lose
+        await eventually(lambda: lost)
+        heartbeats = asked_of(small, ApiKey.HEARTBEAT)
+        await asyncio.sleep(0.5)
+        assert asked_of(small, ApiKey.HEARTBEAT) == heartbeats + 1
+        assert reader.told == [("assigned", PARTS)]
+
+
+@virtual_time
+async def test_another_coordinator_is_looked_for_where_the_known_one_is_not_there() -> None:
+    small = SmallCluster(brokers=2)
+    small.add_topic("t", 4)
+    wire = MemoryWire(small)
+    async with wire.cluster() as cluster, Reader(cluster, CALM) as reader:
+        await eventually(lambda: reader.consumer.assignment == PARTS)
+        wire.unreachable.add(1)
+
+        def hang_up(asked: Asked) -> None:
+            if asked.node_id == 1:
+                raise Hangup
+
+        small.on_request = hang_up
+        small.groups.move_to(2)
+        await asyncio.sleep(20)
+        assert reader.told == [("assigned", PARTS)]
+        assert {each.node_id for each in small.asked[-20:] if each.key is ApiKey.HEARTBEAT} == {2}
+
+
+@virtual_time
+async def test_a_member_that_its_leader_left_out_has_nothing_and_stays() -> None:
+    small = SmallCluster()
+    small.add_topic("t", 4)
+    small.on_request = lambda asked: SyncGroupResponse() if asked.key is ApiKey.SYNC_GROUP else None
+    async with MemoryWire(small).cluster() as cluster, Reader(cluster, CALM) as reader:
+        await eventually(lambda: asked_of(small, ApiKey.HEARTBEAT) == 2)
+        assert reader.consumer.assignment == []
+        assert not reader.reading.done()
+
+
+@virtual_time
+async def test_brokers_that_know_no_stable_offsets_tell_the_committed_ones() -> None:
+    async with member(small=SmallCluster(newest={ApiKey.OFFSET_FETCH: 5})) as (_, reader):
+        await reader.consumer.commit({PARTS[0]: OffsetAndMetadata(7)})
+        assert (await reader.consumer.committed(PARTS))[PARTS[0]].offset == 7

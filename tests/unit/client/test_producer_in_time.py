@@ -288,6 +288,25 @@ async def test_callbacks_hear_once_of_each_record() -> None:
 
 
 @virtual_time
+async def test_after_a_success_the_next_refusal_is_tried_again_soon() -> None:
+    wire = small_cluster()
+    loop = asyncio.get_running_loop()
+    refusals: list[ErrorCode] = []
+    wire.small.on_request = lambda asked: (
+        refusal(asked, refusals.pop()) if asked.key is ApiKey.PRODUCE and refusals else None
+    )
+    async with wire.cluster() as cluster, Producer(cluster) as producer:
+        took_s = []
+        for count in (8, 1):
+            refusals += [ErrorCode.NOT_ENOUGH_REPLICAS] * count
+            start = loop.time()
+            await producer.send_and_wait("t", None, b"v", partition=0)
+            took_s.append(loop.time() - start)
+    assert took_s[0] > 3
+    assert took_s[1] < 0.1
+
+
+@virtual_time
 async def test_nothing_counts_as_buffered_when_all_is_told_also_of_batches_that_were_divided() -> None:
     """The halves are smaller together than the whole: their offsets and times begin anew."""
     wire = small_cluster()

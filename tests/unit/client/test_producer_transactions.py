@@ -373,44 +373,6 @@ def test_an_abort_before_the_first_partition_was_added_leaves_a_producer_that_go
 
 
 @virtual_time
-async def test_an_abort_waits_for_partitions_that_are_being_added() -> None:
-    """Added behind it they would open a transaction that nobody ends, and count as added to the next one."""
-    wire, coordinator = stage()
-    coordinator.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
-    async with wire.cluster() as cluster, producer_of(cluster, linger_ms=0) as producer:
-        producer.begin_transaction()
-        sent = await producer.send("t", None, b"v", partition=0)
-        await asyncio.sleep(0.01)
-        assert len(coordinator.errors[ApiKey.ADD_PARTITIONS_TO_TXN]) == 1, "it was refused, and is asked for again"
-        await producer.abort_transaction()
-        with pytest.raises(TransactionAborted):
-            await sent
-        assert (coordinator.ends, coordinator.is_open) == ([False], False)
-        async with producer.transaction():
-            await producer.send("t", None, b"next", partition=0)
-    assert coordinator.ends == [False, True]
-    assert values(wire.small) == [b"next"]
-
-
-@virtual_time
-async def test_partitions_of_which_nobody_knows_whether_they_were_added_cost_the_epoch() -> None:
-    """Where the request comes late all the same, its epoch is over."""
-    for begins_to_abort in (False, True):
-        wire, coordinator = stage()
-        coordinator.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 100
-        async with wire.cluster(timeout_ms=1000) as cluster, producer_of(cluster, linger_ms=0) as producer:
-            producer.begin_transaction()
-            await producer.send("t", None, b"v", partition=0)
-            await asyncio.sleep(0.01 if begins_to_abort else 2)
-            await producer.abort_transaction()
-            assert coordinator.epoch == 1
-            coordinator.errors.clear()
-            async with producer.transaction():
-                await producer.send("t", None, b"next", partition=0)
-        assert coordinator.ends == [True]
-
-
-@virtual_time
 async def test_offsets_of_which_nobody_knows_whether_they_were_added_are_aborted() -> None:
     wire, coordinator = stage()
     async with wire.cluster(timeout_ms=1000) as cluster, producer_of(cluster) as producer:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from barnabas.protocol.batch import LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
-from barnabas.protocol.entries import read_entry
+from barnabas.protocol.entries import read_entry, verify_entry
 from barnabas.protocol.format_conversion import ConversionRefused, convert_down
 from barnabas.protocol.steps import Steps
 from barnabas.runtime.clock import Clock
@@ -118,6 +118,8 @@ def convert_set(records: bytes, *, to_magic: int, first_offset: int, config: Log
             data, converted = records[at:end], 0
         else:
             try:
+                # What is converted gets a checksum of its own, which would vouch for what the disk has ruined.
+                verify_entry(records, at, header)
                 made = yield from convert_down(
                     records,
                     at,

@@ -129,6 +129,15 @@ def test_what_is_corrupt_is_refused_where_it_comes_first_and_ends_the_set_behind
     assert [offset for offset, *_ in records_of(made.data)] == [0]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_value_that_the_disk_has_ruined_gets_no_new_checksum(codec: Codec) -> None:
+    for at in range(4):
+        ruined = bytearray(batch(0, b"a value of some length", codec=codec))
+        ruined[-5 - at] ^= 0x20
+        with pytest.raises(CorruptBatch):
+            converted(bytes(ruined))
+
+
 def test_entries_that_the_consumer_knows_stay_as_they_are_and_are_not_counted() -> None:
     old = converted(batch(0, b"a"), to_magic=0).data[:30]
     old = old[: 12 + int.from_bytes(old[8:12], "big")]

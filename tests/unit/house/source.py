@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[3]
-PRODUCT: Final = ("barnabas", "broker", "controller", "pyspark_barnabas", "replication", "zk_schema")
+PRODUCT: Final = (
+    "barnabas",
+    "broker",
+    "controller",
+    "pyspark_barnabas",
+    "pyspark_barnabas_segments",
+    "replication",
+    "zk_schema",
+)
 OURS: Final = (*PRODUCT, "tests", "bench")
 GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 LARGEST_TEXT_BYTES: Final = 1_000_000

@@ -202,13 +202,20 @@ def counts_that_lie() -> list[tuple[str, bytes]]:
     many = bytearray(sound)
     many[23:27] = struct.pack(">i", 2**31 - 1)
     many[57:61] = struct.pack(">i", 2**31 - 1)
+    few = bytearray(sound)
+    few[57:61] = struct.pack(">i", 3)
     long_record = bytearray(sound)
     long_record[61:66] = b"\xfe\xff\xff\xff\x0f"
     of_one = read_header(build_batch([Record(0, 0, None, None)]))
     headers = bytearray(frame(of_one, b"\x18\0\0\0\x01\x02v\xfe\xff\xff\xff\x0f\0"))
-    for batch in (many, long_record, headers):
+    for batch in (many, few, long_record, headers):
         seal(batch, 0)
-    return [("records", bytes(many)), ("a long record", bytes(long_record)), ("headers", bytes(headers))]
+    return [
+        ("more records", bytes(many)),
+        ("fewer records", bytes(few)),
+        ("a long record", bytes(long_record)),
+        ("headers", bytes(headers)),
+    ]
 
 
 @pytest.mark.parametrize("batch", [pytest.param(batch, id=name) for name, batch in counts_that_lie()])

@@ -1,0 +1,1 @@
+"""The Spark source `barnabas-segments`: logs read from their files, without a broker."""

@@ -12,7 +12,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
 QUICK_TIERS := tests/unit tests/contract tests/simulation
-SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile
+SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile tests/pipeline
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status test compose-test soak check bench bench-full claims sim seeded lock clean
@@ -58,7 +58,7 @@ status: .venv/.stamp-local
 	@BARNABAS_STARTED_BY=make $(BIN)/barnabas status $(ARGS)
 
 # Each tool runs, whatever the one before it found.
-check: .venv/.stamp-test
+check: .venv/.stamp-test .venv/.stamp-pipeline
 	@failed=; \
 	$(BIN)/ruff format --check . || failed="$$failed format"; \
 	$(BIN)/ruff check . || failed="$$failed lint"; \
@@ -67,7 +67,7 @@ check: .venv/.stamp-test
 	test -z "$$failed" || { echo "make check:$$failed" >&2; exit 1; }
 
 # What is quick and alone runs on both cores; what starts processes has the machine for itself.
-test: .venv/.stamp-local .venv/.stamp-test
+test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
 	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
@@ -89,7 +89,7 @@ sim: .venv/.stamp-local .venv/.stamp-test
 	@$(BIN)/python -m barnabas.simulation --seeds $(RUNS) $(if $(SEED),--first $(SEED)) --workers $(WORKERS) $(ARGS)
 
 # One seed drives all tests of a run that draw; consecutive seeds, and the first failing one is printed and stops it.
-seeded: .venv/.stamp-local .venv/.stamp-test
+seeded: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	@first=$${SEED:-$$($(BIN)/python -c 'import random; print(random.getrandbits(31))')}; \
 	for seed in $$(seq $$first $$(( first + $(RUNS) - 1 ))); do \
 	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make seeded SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \

@@ -107,7 +107,7 @@ class DataBroker:
 
     def errors(self, api_key: ApiKey) -> dict[ErrorCode, int]:
         """How often each error was counted."""
-        times = self.metrics._apis.get(api_key)
+        times = self.metrics.apis.get(api_key)
         return {} if times is None else dict(times.errors)
 
 

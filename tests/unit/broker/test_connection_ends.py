@@ -157,7 +157,7 @@ async def test_an_answer_that_cannot_be_encoded_ends_the_connection() -> None:
 async def test_what_ends_a_connection_is_counted() -> None:
     side = Side(ZeroDivisionError())
     side.receive(1)
-    assert side.metrics._refused_connections == 1
+    assert side.metrics.refused_connections == 1
     assert side.started == [1]
     side.receive(2)
     assert side.started == [1], "nothing starts on a connection that ends"
@@ -496,5 +496,5 @@ async def test_the_time_that_a_fetch_waits_is_not_the_brokers_own() -> None:
     append_now(partition, b"a")
     await turns()
     assert peer.answered == [1]
-    times = broker.metrics._apis[ApiKey.FETCH]
+    times = broker.metrics.apis[ApiKey.FETCH]
     assert (times.remote.settled().sum_us, times.local.settled().sum_us) == (400_000, 0)

@@ -199,10 +199,9 @@ class TransactionCoordinator:
     def _hand_out(
         self, ticket: Ticket, request: Initialise, known: TransactionMetadata | None, found: Identified, *, wall_ms: int
     ) -> Outcome:
-        # A renewal speaks of the identity it made. Should this record be refused, it matches nothing.
-        if found.renewal is None:
-            self._renewals.pop(request.transactional_id, None)
-        else:
+        # A renewal speaks of the identity it made: should this record be refused, it matches nothing. An earlier one
+        # matches nothing once this record stands.
+        if found.renewal is not None:
             self._renewals[request.transactional_id] = found.renewal
         metadata = steps.initialised(
             known,

@@ -168,6 +168,16 @@ def test_a_new_member_is_waited_for_for_five_minutes_and_then_holds_nobody_up(gr
     assert group.joined(group.join(leader)).generation_id == 2
 
 
+def test_a_new_member_is_waited_for_no_longer_whatever_is_sent_in_its_name(group: Driven) -> None:
+    (leader,) = group.stable(1, rebalance_ms=1_800_000)
+    member_id, newcomer = group.new_member(rebalance_ms=1_800_000)
+    for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 5_000):
+        assert group.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        group.wait(5_000)
+        group.heartbeat(leader, 1)
+    assert group.joined(newcomer).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_rebalance_that_only_waits_for_a_new_member_that_is_gone_goes_on_without_it(group: Driven) -> None:
     (leader,) = group.stable(1, rebalance_ms=1_800_000)
     group.new_member(rebalance_ms=1_800_000)

@@ -153,6 +153,25 @@ def test_after_a_refusal_nobody_is_waited_for_longer_than_a_rebalance(group: Dri
     assert group.joined(ticket).leader == follower
 
 
+def test_after_a_refusal_members_have_a_whole_rebalance_to_come_back_however_long_the_leader_took(
+    group: Driven, gathered: tuple[str, str]
+) -> None:
+    leader, follower = gathered
+    for _ in range(8):
+        group.wait(5_000)
+        group.heartbeat(leader, 1)
+        group.heartbeat(follower, 1)
+    group.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    group.sync(leader, 1)
+    group.refuses = None
+    ticket = group.join(follower)
+    for _ in range(12):
+        assert group.is_parked(ticket)
+        group.wait(5_000)
+        group.heartbeat(leader, 1)
+    assert group.joined(ticket).leader == follower
+
+
 def test_where_it_is_not_committed_in_time_all_join_again_and_it_stands(
     group: Driven, gathered: tuple[str, str]
 ) -> None:

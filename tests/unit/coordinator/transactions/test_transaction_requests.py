@@ -1,8 +1,12 @@
+from contextlib import nullcontext
+
 import pytest
 
+from barnabas.coordinator.outcome import CoordinatorRecord
 from barnabas.coordinator.transaction_records import (
     TransactionState,
     decode_transaction_value,
+    encode_transaction_key,
     encode_transaction_value,
 )
 from barnabas.coordinator.transactions.producer_identity import EXHAUSTED_EPOCH, ProducerIdentity
@@ -180,6 +184,17 @@ def test_an_epoch_does_not_rise_while_the_log_takes_nothing() -> None:
     world.refused = None
     world.begin_initialise()
     assert world.last().producer_epoch == producer.producer_epoch + 1
+
+
+def test_no_open_transaction_is_read_in_the_epoch_that_is_kept_for_its_fence() -> None:
+    world = CoordinatorWorld()
+    world.add(world.producer(), T0)
+    for epoch, told in ((EXHAUSTED_EPOCH, None), (EXHAUSTED_EPOCH + 1, "kept for its fence")):
+        record = CoordinatorRecord(
+            encode_transaction_key("b"), encode_transaction_value(world.last()._replace(producer_epoch=epoch))
+        )
+        with pytest.raises(ValueError, match=told) if told else nullcontext():
+            world.machine.replay(record, None)
 
 
 def test_a_description_names_the_partitions_that_lack_their_marker() -> None:

@@ -109,6 +109,30 @@ def test_an_idle_id_is_forgotten_after_its_time_and_one_with_something_open_neve
     assert world.add(busy, T1) is ErrorCode.NONE
 
 
+def test_an_id_that_is_used_now_and_then_is_not_forgotten() -> None:
+    world = CoordinatorWorld(LONG_SWEEPS)
+    producer = world.producer()
+    for _ in range(4):
+        world.advance(SETTINGS.expiration_ms // 2)
+        world.add(producer, T0)
+        world.end(producer, commit=True)
+        world.write_markers()
+    assert world.states()[-1] == "COMPLETE_COMMIT"
+    assert all(record.value is not None for record in world.log)
+    world.advance(SETTINGS.expiration_ms + SETTINGS.expiration_sweep_ms)
+    assert world.log[-1].value is None
+
+
+def test_an_idle_id_is_found_behind_thousands_that_are_not() -> None:
+    world = CoordinatorWorld(LONG_SWEEPS)
+    world.producer("idle")
+    world.advance(SETTINGS.expiration_ms // 2)
+    for number in range(5_001):
+        world.producer(f"busy {number}")
+    world.advance(SETTINGS.expiration_ms // 2 + SETTINGS.expiration_sweep_ms)
+    assert [decode_transaction_key(each.key) for each in world.log if each.value is None] == ["idle"]
+
+
 def test_nothing_is_kept_of_an_id_that_is_forgotten() -> None:
     world = CoordinatorWorld(LONG_SWEEPS)
     world.initialise(expected=world.initialise().identity)

@@ -60,8 +60,9 @@ async def arrive(
 
 async def _partition_counts(zk: ZooKeeper) -> dict[str, int]:
     """How many partitions topics have, those that are not asked to be deleted."""
-    deleted = frozenset(await zk.children(paths.DELETE_TOPICS) or ())
-    names = [name for name in await zk.children(paths.BROKER_TOPICS) or () if name not in deleted]
+    deleted, topics = await asyncio.gather(zk.children(paths.DELETE_TOPICS), zk.children(paths.BROKER_TOPICS))
+    leaving = frozenset(deleted or ())
+    names = [name for name in topics or () if name not in leaving]
     counts: dict[str, int] = {}
     for first in range(0, len(names), _READS_AT_ONCE):
         window = names[first : first + _READS_AT_ONCE]

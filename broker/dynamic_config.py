@@ -4,6 +4,7 @@ Who needs a value asks `current` each time, or listens. What cannot be is left o
 Owned by the event loop; `broker.config_changes` tells it what stands in ZooKeeper.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -69,7 +70,10 @@ class DynamicConfig:
 
 async def read_layers(zk: ZooKeeper, broker_id: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
     """What ZooKeeper sets for all brokers, and for this one. Raises ZooKeeperError."""
-    return await read_entity(zk, paths.broker_entity(None)), await read_entity(zk, paths.broker_entity(broker_id))
+    of_all_brokers, of_this_broker = await asyncio.gather(
+        read_entity(zk, paths.broker_entity(None)), read_entity(zk, paths.broker_entity(broker_id))
+    )
+    return of_all_brokers, of_this_broker
 
 
 async def read_entity(zk: ZooKeeper, entity: str) -> dict[str, str]:

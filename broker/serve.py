@@ -296,8 +296,8 @@ class _Start:
     async def _topic_log_configs(self, zk: ZooKeeper) -> dict[str, LogConfig]:
         """What topics set for themselves, so that recovery reads their logs as they were written."""
         topics = await zk.children(paths.BROKER_TOPICS) or []
-        configs = TopicConfigs(self._dynamic_config, zk)
-        return {topic: (await configs.settings(topic)).log for topic in topics}
+        settings = await TopicConfigs(self._dynamic_config, zk).settings_of(topics)
+        return {topic: each.log for topic, each in settings.items()}
 
     def _on_directory_failure(self, path: str, error: OSError) -> None:
         assert self._log_directories_made is not None

@@ -5,8 +5,9 @@ ZooKeeper was written by somebody else and must not stop a partition: such a val
 its place, and a warning says so.
 """
 
+import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from barnabas.protocol.batch import Codec
@@ -31,6 +32,7 @@ _COMPRESSIONS: Final[Mapping[str, Codec | None]] = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
+_AT_ONCE: Final = 100
 _LEAST_INDEX_BYTES: Final = 4
 """What a log takes. No entry fits into fewer than eight bytes, so any smaller size means the same."""
 
@@ -220,3 +222,12 @@ class TopicConfigs:
         for reason in left_out:
             log.warning("topic %s: the broker's setting stands: %s", topic, reason)
         return settings
+
+    async def settings_of(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
+        """The same of many topics, asked for together. Raises ZooKeeperError."""
+        found: dict[str, TopicSettings] = {}
+        names = list(topics)
+        for first in range(0, len(names), _AT_ONCE):
+            some = names[first : first + _AT_ONCE]
+            found.update(zip(some, await asyncio.gather(*map(self.settings, some)), strict=True))
+        return found

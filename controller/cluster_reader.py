@@ -60,9 +60,8 @@ class ClusterReader:
         self._seen_changes: frozenset[str] = frozenset()
 
     async def everything(self) -> ClusterRead:
-        brokers = await self.brokers()
-        deletions = await self.deletions()
-        topics = await self.topics(known=())
+        # All are under way at once; ZooKeeper answers in the order of the questions.
+        brokers, deletions, topics = await asyncio.gather(self.brokers(), self.deletions(), self.topics(known=()))
         partitions = (
             TopicPartition(name, number) for name, topic in topics.unknown.items() for number in topic.partitions
         )

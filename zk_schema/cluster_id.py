@@ -1,5 +1,6 @@
 """The cluster's id in /cluster/id, made once by whichever broker comes first; and the paths that every start makes."""
 
+import asyncio
 import base64
 import contextlib
 import random
@@ -36,9 +37,8 @@ async def create_or_get_cluster_id(zk: ZooKeeper, proposed: str) -> str:
 
 
 async def create_persistent_paths(zk: ZooKeeper) -> None:
-    """Make what every broker finds or makes at its start."""
-    for path in PERSISTENT_PATHS:
-        await create_path(zk, path)
+    """Make what every broker finds or makes at its start; where all is there it costs a round trip or two."""
+    await asyncio.gather(*(create_path(zk, path) for path in PERSISTENT_PATHS))
 
 
 async def create_path(zk: ZooKeeper, path: str, data: bytes | None = None) -> None:

@@ -95,6 +95,8 @@ def test_predicates_give_the_same_rows_whether_pushed_or_not(spark: SparkSession
         read = table(spark, logs, schema="topic string, offset bigint, timestamp timestamp")
         read = read.filter("topic = 'pages' and offset between 18 and 22 and timestamp >= to_timestamp(19)")
         assert sorted(row.offset for row in read.collect()) == [19, 20, 21, 22]
+        # Of pages and clicks three segments are planned, of pages alone two.
+        assert read.rdd.getNumPartitions() == (2 if pushed else 3)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

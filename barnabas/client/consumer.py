@@ -165,6 +165,12 @@ class Consumer:
         return sorted(self._fetcher.states)
 
     @property
+    def membership(self) -> GroupMetadata:
+        """Who this consumer is in its group now; its generation is negative while it is no member."""
+        assert self._options.group_id is not None, "a group id is needed"
+        return GroupMetadata(self._options.group_id) if self._membership is None else self._membership.metadata
+
+    @property
     def group_metadata(self) -> GroupMetadata:
         """As whom this consumer commits; for offsets that a transactional producer sends. Raises CommitFailed.
 
@@ -322,11 +328,9 @@ class Consumer:
 
     def _commit_as(self) -> GroupMetadata:
         assert self._options.group_id is not None
-        if self._membership is None:
-            return GroupMetadata(self._options.group_id)
-        if self._membership.generation_id < 0:
+        if self._membership is not None and self._membership.generation_id < 0:
             raise CommitFailed(f"group {self._options.group_id}: this consumer is no member now")
-        return self._membership.metadata
+        return self.membership
 
     def _commit_in_hand_as(self) -> GroupMetadata:
         member = self._commit_as()

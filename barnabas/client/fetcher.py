@@ -387,7 +387,7 @@ class Fetcher:
             asked = _Asked(state, state.version, state.fetch_offset, leader_epoch_of(self._cluster, each))
             link.asked[each] = asked
             session.want(each, Position(asked.offset, _NO_LOG, LeaderEpoch(asked.leader_epoch)))
-        for each in before.keys() - link.asked.keys():
+        for each in [each for each in before if each not in link.asked]:
             session.leave_out(each)
         return session.next_round()
 

@@ -127,7 +127,7 @@ class ReplicaAdmin:
             return outcomes
 
         outcomes = await self._cluster.patiently(ask)
-        for name in {at.topic for at in outcomes}:
+        for name in dict.fromkeys(at.topic for at in outcomes):
             self._cluster.forget(name)
         return outcomes
 

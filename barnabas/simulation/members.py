@@ -149,9 +149,8 @@ class MemberProcess(KeptProcess):
     async def _on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         consumer, stage = self.consumer, self.stage
         assert consumer is not None
-        try:
-            member = consumer.group_metadata
-        except CommitFailed:
+        member = consumer.membership
+        if member.generation_id < 0:
             return
         stage.count.assignments += 1
         stage.history.groups.assign(

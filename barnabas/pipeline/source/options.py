@@ -27,6 +27,8 @@ from barnabas.pipeline.source.subscription import (
 T = TypeVar("T")
 
 MIB: Final = 1024 * 1024
+MOST_BATCH_BYTES: Final = 1024 * MIB - 1
+"""What one compressed batch may hold at most; Arrow's arrays of bytes end at twice that."""
 
 
 class OptionError(ValueError):
@@ -37,7 +39,8 @@ class OptionError(ValueError):
 class Fetching:
     """How brokers are asked: sizes of answers, patience, and what one task may hold.
 
-    `in_flight_bytes` bounds what a task has fetched and not decoded; the answer that is being decoded counts.
+    `in_flight_bytes` bounds what a task has fetched, the answer that is being decoded included; `batch_bytes` what one
+    compressed batch may hold.
     """
 
     client_id: str = "barnabas-spark"
@@ -70,14 +73,14 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
     offset_attempts: int = 3
-    offset_pause_ms: int = 10
+    offset_pause_ms: int = 500
     fetching: Fetching = Fetching()
 
 
 def parse_batch_options(given: Mapping[str, str]) -> SourceOptions:
     """The options of a batch query: from earliest to latest unless they say otherwise. Raises OptionError."""
     options = _Given(given)
-    options.refuse(_STREAM_ONLY, "is of streaming queries; take it away")
+    options.refuse(_STREAM_ONLY, "it acts in streaming queries alone; take it away")
     start = _edge(options, "starting", LogEdge.EARLIEST)
     end = _edge(options, "ending", LogEdge.LATEST)
     if start is LogEdge.LATEST or _holds(start, LATEST):
@@ -204,9 +207,11 @@ def _fetching(options: _Given) -> Fetching:
         "maxBatchBytes": "batch_bytes",
         "rowsPerArrowBatch": "rows_per_batch",
     }
-    numbers = {field: options.maybe(name, _positive) for name, field in names.items()}
+    numbers = {field: options.maybe(name, _positive_int32) for name, field in names.items()}
     client_id = options.text("kafka.client.id") or Fetching.client_id
     fetching = Fetching(client_id, **{field: number for field, number in numbers.items() if number is not None})
+    if fetching.batch_bytes > MOST_BATCH_BYTES:
+        options.fail("maxBatchBytes", f"it is more than {MOST_BATCH_BYTES}")
     if fetching.in_flight_bytes < fetching.partition_max_bytes:
         options.fail(
             "maxBytesInFlight",
@@ -276,6 +281,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _positive_int32(text: str) -> int:
+    number = _positive(text)
+    if number >= 1 << 31:
+        raise ValueError("it must be less than 2147483648")
+    return number
+
+
 def _boolean(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
         raise ValueError("it must be true or false")
@@ -302,7 +314,13 @@ def _duration_ms(text: str) -> int:
 
 _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 _NO_DESERIALIZER: Final = "keys and values are given as bytes; cast them in the query"
@@ -347,8 +365,6 @@ _NAMES: Final = (
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
     "maxBytesInFlight",
     "maxBatchBytes",
     "rowsPerArrowBatch",

@@ -59,8 +59,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark takes equal text for no progress.
         return start if ends is began else ends.to_json()
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._run(lambda planner: planner.latest_ends()).to_json()
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        ends = None if self._open is None else self._open[2].latest_ends()
+        return None if ends is None else ends.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._run(lambda planner: planner.fix_targets())

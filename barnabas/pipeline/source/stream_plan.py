@@ -33,6 +33,7 @@ class StreamPlanner:
         self._options = options
         self._delay = TriggerDelay(options.min_offsets_per_trigger or 0, options.max_trigger_delay_ms)
         self._targets: Mapping[TopicPartition, int] | None = None
+        self._seen: Spans | None = None
         self._made: StreamOffset | None = None
         """The offset that this process made last: its stamps need not be looked at again when it is planned."""
 
@@ -53,10 +54,11 @@ class StreamPlanner:
         spans = await self._view.spans(await self._view.partitions(all_must_exist=False))
         self._targets = {each: span.end for each, span in spans.items()}
 
-    async def latest_ends(self) -> StreamOffset:
-        """Where the logs end, for reports."""
-        spans = await self._view.spans(await self._view.partitions(all_must_exist=False))
-        return StreamOffset(self._view.cluster_id, {each: span.end for each, span in spans.items()})
+    def latest_ends(self) -> StreamOffset | None:
+        """Where the logs ended when they were looked at last, for reports."""
+        if self._seen is None:
+            return None
+        return StreamOffset(self._view.cluster_id, {each: span.end for each, span in self._seen.items()})
 
     async def next_offset(self, start: StreamOffset, *, limit: int | None, may_wait: bool, now_ms: int) -> StreamOffset:
         """Where the batch that begins at `start` ends: `start` itself where there is nothing to do yet.
@@ -94,7 +96,7 @@ class StreamPlanner:
             if self._targets is not None:
                 # What came after the targets were fixed is for the next run.
                 partitions = [each for each in partitions if each in self._targets]
-            spans = await self._view.spans(partitions)
+            self._seen = spans = await self._view.spans(partitions)
             progress = await self._compare(start, spans)
             if not progress.losses:
                 break

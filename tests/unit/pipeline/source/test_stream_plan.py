@@ -12,8 +12,8 @@ from barnabas.pipeline.source.offsets import StreamOffset, read_stream_offset
 from barnabas.pipeline.source.options import OptionError, parse_stream_options
 from barnabas.pipeline.source.planning import TopicRange
 from barnabas.pipeline.source.stream_plan import StreamPlanner
-from barnabas.protocol.ids import TopicPartition
-from tests.unit.client.small_cluster import SmallCluster
+from barnabas.protocol.ids import ApiKey, TopicPartition
+from tests.unit.client.small_cluster import Asked, SmallCluster
 from tests.unit.pipeline.source.topics import T0, T1, delete_records, fill, make_anew, options_of
 
 NewPlanner = Callable[..., StreamPlanner]
@@ -24,7 +24,7 @@ async def new_planner(small: SmallCluster) -> AsyncIterator[NewPlanner]:
     async with AsyncExitStack() as stack:
 
         def make(**given: str) -> StreamPlanner:
-            options = parse_stream_options(options_of(small, **given))
+            options = parse_stream_options(options_of(small, **{"fetchOffset.retryIntervalMs": "1", **given}))
             view = ClusterView(options)
             stack.push_async_exit(view)
             return StreamPlanner(view, options)
@@ -199,6 +199,27 @@ async def test_compaction_of_what_was_read_is_no_loss(small: SmallCluster, new_p
     make_anew(small, T0, 2, mark="rewritten")
     fill(small, T0, 1)
     assert (await next_of(new_planner(), start)).offsets == {T0: 15}
+
+
+async def test_a_broker_that_knows_nothing_for_a_moment_is_asked_again(
+    small: SmallCluster, new_planner: NewPlanner
+) -> None:
+    small.add_topic("t")
+    fill(small, T0, 2)
+    planner = new_planner()
+    start = await planner.initial_offset()
+    assert planner.latest_ends() is None
+    known, small.configs = small.configs, {}
+
+    def remember(asked: Asked) -> None:
+        if small.keys_asked().count(ApiKey.METADATA) == before + 2:
+            small.configs = known
+
+    before = small.keys_asked().count(ApiKey.METADATA)
+    small.on_request = remember
+    assert await next_of(planner, start) is start
+    assert small.keys_asked().count(ApiKey.METADATA) == before + 2
+    assert planner.latest_ends() == StreamOffset("small", {T0: 10})
 
 
 async def test_another_cluster_is_no_data_loss(small: SmallCluster, new_planner: NewPlanner) -> None:

@@ -70,12 +70,14 @@ async def next_answer(
     answers: AsyncGenerator[FetchedBatches, None], planned: PlannedRange, fetching: Fetching
 ) -> FetchedBatches | None:
     """The next answer, None after the last one. Raises ReadStalled."""
+    # The client gives up earlier where it knows why nothing comes.
+    patience_ms = fetching.timeout_ms * 3 // 2
     try:
-        async with asyncio.timeout(fetching.timeout_ms / 1000):
+        async with asyncio.timeout(patience_ms / 1000):
             return await anext(answers, None)
     except TimeoutError:
         raise ReadStalled(
-            f"{planned.range.topic_partition}: nothing came for {fetching.timeout_ms} ms while offsets "
+            f"{planned.range.topic_partition}: nothing came for {patience_ms} ms while offsets "
             f"{planned.range.start} to {planned.range.end} were read; the log may have lost its end. Look at the "
             "partition's leader, or raise kafka.default.api.timeout.ms"
         ) from None

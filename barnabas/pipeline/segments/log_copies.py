@@ -15,6 +15,7 @@ from barnabas.storage.file_names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
+    META_PROPERTIES,
     is_deleted_directory,
     is_future_directory,
     offset_of,
@@ -104,8 +105,8 @@ def _logs_in(disk: Disk, path: str) -> list[LogCopy]:
         directory = f"{path}/{name}"
         if disk.is_directory(directory):
             copies.append(_read_copy(disk, topic_partition, directory, starts, watermarks))
-    if not copies:
-        raise UnreadableLogs(f"{path} holds no directory of a partition, such as NAME-0")
+    if not copies and META_PROPERTIES not in files:
+        raise UnreadableLogs(f"{path} is no log directory: it holds no directory of a partition, such as NAME-0")
     return copies
 
 

@@ -99,6 +99,9 @@ def records_from(draw: st.DrawFn, offset: int, *, headers: bool = True, like_siz
     return records
 
 
+_KINDS = ("batch", "like-sized", "transactional", "transactional", "marker", "marker", "old", "empty")
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> DrawnLog:
     """A log of up to six entries."""
@@ -106,7 +109,7 @@ def logs(draw: st.DrawFn) -> DrawnLog:
     log = DrawnLog(next_offset=first_offset, first_offset=first_offset)
     open_since: dict[int, int] = {}
     for _ in range(draw(st.integers(0, 6))):
-        kind = draw(st.sampled_from(["batch", "batch", "like-sized", "transactional", "marker", "old", "empty"]))
+        kind = draw(st.sampled_from(_KINDS))
         if kind == "marker":
             _end_transaction(draw, log, open_since)
         elif kind == "old":
@@ -147,7 +150,7 @@ def emptied(batch: bytes) -> bytes:
 
 
 def _end_transaction(draw: st.DrawFn, log: DrawnLog, open_since: dict[int, int]) -> None:
-    producer_id = draw(st.integers(1, 3))
+    producer_id = draw(st.sampled_from([*open_since, *open_since, 1]))
     kind = draw(st.sampled_from([ControlRecordType.ABORT, ControlRecordType.COMMIT]))
     first = open_since.pop(producer_id, None)
     if first is not None and kind is ControlRecordType.ABORT:

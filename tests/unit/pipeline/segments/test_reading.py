@@ -20,9 +20,11 @@ from barnabas.pipeline.segments.splits import SegmentSplit, plan_splits
 from barnabas.pipeline.source.filters import Pushed
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.records import Record
+from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_end_txn_marker
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.file_names import LOG_START_OFFSET_CHECKPOINT
+from barnabas.storage.producer_snapshot import encode_snapshot
+from barnabas.storage.producer_state import ProducerEntry, ProducerState
 from tests.unit.pipeline.columns.logs import DrawnLog, batch_of, logs
 from tests.unit.pipeline.segments.log_files import PAGES, write_high_watermarks, write_log
 
@@ -94,6 +96,34 @@ def test_a_reader_of_committed_records_gets_what_was_decided_below_the_high_wate
     assert committed == [(record.offset, record.value) for record in expected]
     everything = decode_records(log.data, start=0, end=high_watermark, max_decompressed_bytes=1 << 28)
     assert uncommitted == [(record.offset, record.value) for record in everything]
+
+
+@pytest.mark.parametrize("snapshot", ["of each segment", "within a segment", "none"])
+def test_transactions_that_closed_segments_tell_of_are_left_out(tmp_path: Path, snapshot: str) -> None:
+    def transactional(offset: int, producer_id: int) -> bytes:
+        return batch_of([Record(offset, 5, None, b"v")], producer_id=producer_id, transactional=True)
+
+    def marker(offset: int, producer_id: int, kind: ControlRecordType) -> bytes:
+        end = EndTxnMarker(kind, 0)
+        return build_end_txn_marker(end, producer_id=producer_id, producer_epoch=0, timestamp=5, base_offset=offset)
+
+    abort, commit = ControlRecordType.ABORT, ControlRecordType.COMMIT
+    before_5 = transactional(2, 1) + marker(3, 1, abort) + transactional(4, 1)
+    segments = [
+        (0, transactional(0, 1) + transactional(1, 2)),
+        (2, before_5 + numbered(5, 1, per_batch=1)),
+        (6, marker(6, 2, commit) + marker(7, 1, commit) + transactional(8, 2)),
+        (9, transactional(9, 1) + marker(10, 2, abort) + numbered(11, 5)),
+    ]
+    directory = write_log(tmp_path, segments, snapshots=snapshot == "of each segment")
+    if snapshot == "within a segment":
+        producers = ProducerState([ProducerEntry(1, 0, 0, 5, 4), ProducerEntry(2, 0, -1, 5, 1)])
+        (directory / f"{5:020d}.snapshot").write_bytes(encode_snapshot(producers))
+        (directory / f"{6:020d}.snapshot").write_bytes(b"damaged")
+    write_high_watermarks(tmp_path, {PAGES: 16})
+    # 0, 2 and 8 were aborted, and from 9 on nothing is decided.
+    assert offsets(tmp_path, read_committed=True) == [1, 4, 5]
+    assert offsets(tmp_path) == [0, 1, 2, 4, 5, 8, 9, 11, 12, 13, 14, 15]
 
 
 def test_what_was_not_replicated_is_given_only_when_asked_for(root: Path) -> None:
@@ -220,6 +250,15 @@ def test_batches_are_told_from_their_headers_damaged_ones_too(tmp_path: Path) ->
         (False, True, 3),
     ]
     assert rows[0]["maxTimestamp"].timestamp() == 0.009
+
+
+def test_a_directory_without_logs_is_refused_unless_it_is_a_broker_s(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableLogs, match="is no log directory"):
+        plan(tmp_path)
+    (tmp_path / "meta.properties").write_text("version=0\n")
+    assert plan(tmp_path) == []
+    with pytest.raises(UnreadableLogs, match="is no directory on this machine"):
+        plan(tmp_path / "elsewhere")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_named(root: Path) -> None:

@@ -122,9 +122,6 @@ class Transactions:
     def fail(self, error: ClientError) -> None:
         """The open transaction cannot be committed any more."""
         if self.state in (TransactionState.OPEN, TransactionState.COMMITTING):
-            if isinstance(error, ProducerFenced):
-                self._end_all(error)
-                return
             self.state, self.cause = TransactionState.ABORT_ONLY, error
             self.needs_epoch = True
             self._on_failed(error)

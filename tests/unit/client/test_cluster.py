@@ -17,6 +17,7 @@ from barnabas.client.errors import (
 )
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from barnabas.protocol.records import Record, build_batch
 from tests.unit.client.conftest import OpenCluster
@@ -208,6 +209,58 @@ async def test_offsets_are_asked_for_at_the_new_leader(small: SmallCluster, clus
     small.logs[TopicPartition("t", 0)].leader = 2
     found = await Admin(cluster).list_offsets({TopicPartition("t", 0): LATEST})
     assert found[TopicPartition("t", 0)].offset == 0
+
+
+async def test_offsets_are_asked_for_elsewhere_when_a_leader_is_not_there(
+    small: SmallCluster, cluster: Cluster
+) -> None:
+    small.add_topic("t")
+    await cluster.topic("t")
+
+    def hang_up(asked: Asked) -> None:
+        if asked.key is ApiKey.LIST_OFFSETS and asked.node_id == 1:
+            small.logs[TopicPartition("t", 0)].leader = 2
+            raise Hangup
+
+    small.on_request = hang_up
+    found = await Admin(cluster).list_offsets({TopicPartition("t", 0): LATEST})
+    assert found[TopicPartition("t", 0)].offset == 0
+
+
+async def test_what_the_controller_has_answered_is_not_asked_for_again(small: SmallCluster, cluster: Cluster) -> None:
+    """It would hear that its topic exists already."""
+
+    def throttle_second(asked: Asked) -> CreateTopicsResponse | None:
+        if asked.key is not ApiKey.CREATE_TOPICS:
+            return None
+        small.on_request = lambda _: None
+        response = small._create_topics(Asked(1, asked.header, CreateTopicsRequest(asked.request.topics[:1])))
+        throttled = CreatableTopicResult("b", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        return CreateTopicsResponse(topics=[*response.topics, throttled])
+
+    small.on_request = throttle_second
+    assert await Admin(cluster).create_topics([NewTopic("a", 1, 1), NewTopic("b", 1, 1)]) == {"a": None, "b": None}
+    asked = [each.request for each in small.asked if each.key is ApiKey.CREATE_TOPICS]
+    assert [[topic.name for topic in each.topics] for each in asked] == [["a", "b"], ["b"]]
+
+
+async def test_topics_that_were_changed_are_not_remembered_as_they_were(small: SmallCluster, cluster: Cluster) -> None:
+    small.add_topic("grows", 1)
+    small.add_topic("goes", 1)
+    for name in ("grows", "goes"):
+        await cluster.topic(name)
+    assert await Admin(cluster).create_partitions({"grows": 3}) == {"grows": None}
+    assert len((await cluster.topic("grows")).partitions) == 3
+    assert await Admin(cluster).delete_topics(["goes"]) == {"goes": None}
+    assert cluster.known("goes") is None
+
+
+async def test_a_topic_of_which_replicas_are_named_has_no_numbers(small: SmallCluster, cluster: Cluster) -> None:
+    """Brokers refuse both together."""
+    await Admin(cluster).create_topics([NewTopic("t", 2, 1, assignments={0: [1], 1: [2]})])
+    (asked,) = (each.request.topics for each in small.asked if each.key is ApiKey.CREATE_TOPICS)
+    assert [(each.num_partitions, each.replication_factor) for each in asked] == [(-1, -1)]
+    assert [(each.partition_index, each.broker_ids) for each in asked[0].assignments] == [(0, [1]), (1, [2])]
 
 
 def test_a_cluster_is_opened_by_the_addresses_of_some_brokers() -> None:

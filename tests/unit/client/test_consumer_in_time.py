@@ -14,7 +14,7 @@ from barnabas.protocol.messages.fetch import AbortedTransaction
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, Record, build_batch, build_end_txn_marker
 from tests.support.virtual_time import virtual_time
 from tests.unit.client.memory_wire import MemoryWire
-from tests.unit.client.small_cluster import Asked, SmallCluster
+from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
 from tests.unit.client.test_consumer import fill, next_batch, read, truncate
 from tests.unit.client.test_consumer_groups import eventually
 
@@ -219,6 +219,45 @@ async def test_what_was_fetched_before_a_pause_waits_for_its_end() -> None:
         assert await read(consumer, 3) == {T1: [0, 1, 2]}
         consumer.resume([T0])
         assert await read(consumer, 3) == {T0: [0, 1, 2]}
+
+
+@virtual_time
+async def test_room_for_a_partition_is_used_soon_though_others_of_its_broker_are_idle() -> None:
+    small = small_of(partitions=2)
+    for _ in range(10):
+        fill(small, T0, 1)
+    options = ConsumerOptions(offset_reset=OffsetReset.EARLIEST, partition_max_bytes=1, max_wait_ms=30_000)
+    async with reading(small, T0, T1, options=options) as consumer:
+        await asyncio.sleep(10)
+        assert await asyncio.wait_for(read(consumer, 10), 1) == {T0: list(range(10))}
+
+
+@virtual_time
+async def test_leaders_are_looked_for_when_what_is_known_is_old() -> None:
+    small = small_of()
+    options = ConsumerOptions(offset_reset=OffsetReset.EARLIEST, metadata_max_age_ms=1_000)
+    async with reading(small, T0, options=options):
+        await asyncio.sleep(10.5)
+        assert 9 <= small.keys_asked().count(ApiKey.METADATA) <= 12
+
+
+@virtual_time
+async def test_a_session_that_may_be_a_request_ahead_is_begun_anew() -> None:
+    small = small_of()
+    epochs: list[int] = []
+    async with reading(small, T0):
+        await asyncio.sleep(2)
+
+        def lose_first(asked: Asked) -> None:
+            if asked.key is ApiKey.FETCH:
+                epochs.append(asked.request.session_epoch)
+                if len(epochs) == 1:
+                    raise Hangup
+
+        small.on_request = lose_first
+        await asyncio.sleep(2)
+    assert epochs[0] > 1
+    assert epochs[1:3] == [0, 1]
 
 
 @virtual_time

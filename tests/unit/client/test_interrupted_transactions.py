@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from barnabas.client.coordinators import GroupMetadata, OffsetAndMetadata
-from barnabas.client.errors import KafkaError, TransactionAborted, TransactionFailed, WrongTransactionState
+from barnabas.client.errors import (
+    KafkaError,
+    ProducerFenced,
+    TransactionAborted,
+    TransactionFailed,
+    WrongTransactionState,
+)
 from barnabas.protocol.batch import read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
@@ -111,3 +117,20 @@ async def test_to_old_brokers_offsets_go_without_a_membership_or_not_at_all() ->
             async with producer.transaction():
                 await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(9)}, GroupMetadata("h", 4, "member"))
         assert list(coordinator.offsets) == ["g"]
+
+
+@virtual_time
+async def test_a_fenced_producer_that_is_closed_asks_for_no_partitions_any_more() -> None:
+    wire, coordinator = stage()
+    coordinator.errors[ApiKey.ADD_PARTITIONS_TO_TXN] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 1000
+    coordinator.errors[ApiKey.ADD_OFFSETS_TO_TXN] = [ErrorCode.PRODUCER_FENCED]
+    async with wire.cluster() as cluster:
+        async with producer_of(cluster, linger_ms=0) as producer:
+            producer.begin_transaction()
+            await producer.send("t", None, b"v", partition=0)
+            await asyncio.sleep(0.1)
+            with pytest.raises(ProducerFenced):
+                await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(9)}, GroupMetadata("g"))
+        asked = len(wire.small.asked)
+        await asyncio.sleep(5)
+        assert len(wire.small.asked) == asked

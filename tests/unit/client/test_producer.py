@@ -224,3 +224,19 @@ async def test_leaving_by_an_error_sends_nothing_more(small: SmallCluster, clust
     with pytest.raises(ZeroDivisionError):
         await fail()
     assert small.logs[T0].end_offset == 0
+
+
+async def test_a_listener_that_raises_ends_the_producer(small: SmallCluster, cluster: Cluster) -> None:
+    """What is known of its batches is not to be trusted any more."""
+    small.add_topic("t")
+
+    def fail(_: Delivery) -> None:
+        raise ZeroDivisionError
+
+    producer = Producer(cluster, on_delivery=fail)
+    await producer.send_and_wait("t", None, b"1", partition=0)
+    with pytest.raises(ClientError, match="ZeroDivisionError"):
+        await producer.flush()
+    with pytest.raises(ClientError, match="ZeroDivisionError"):
+        await producer.send("t", None, b"2", partition=0)
+    await producer.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.errors import ClientError, KafkaError, ProducerClosed, RequestTimedOut
+from barnabas.client.lane import LAST_EPOCH
 from barnabas.client.outgoing import Delivery, RecordMetadata, Sent
 from barnabas.client.partitioner import partition_of_key
 from barnabas.client.producer import Producer, utf8
@@ -14,6 +15,7 @@ from barnabas.client.producer_options import ACKS_LEADER, ProducerOptions
 from barnabas.protocol.batch import read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
+from barnabas.protocol.messages.init_producer_id import InitProducerIdResponse
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import virtual_time
@@ -284,6 +286,68 @@ async def test_callbacks_hear_once_of_each_record() -> None:
     assert sorted(heard) == [
         (number, None if number == 4 else number - (number > 4), "KafkaError" if number == 4 else None)
         for number in range(10)
+    ]
+
+
+@virtual_time
+async def test_a_batch_larger_than_a_request_may_be_leaves_alone() -> None:
+    wire = small_cluster()
+    options = ProducerOptions(max_request_bytes=100)
+    async with wire.cluster() as cluster, Producer(cluster, options=options) as producer:
+        assert (await asyncio.wait_for(producer.send_and_wait("t", None, bytes(500)), 10)).offset == 0
+
+
+@virtual_time
+async def test_flushing_does_not_linger() -> None:
+    wire = small_cluster()
+    loop = asyncio.get_running_loop()
+    async with wire.cluster() as cluster, Producer(cluster, options=ProducerOptions(linger_ms=60_000)) as producer:
+        await producer.send("t", None, b"v")
+        await producer.flush()
+        assert loop.time() < 1
+    assert values(wire.small) == [b"v"]
+
+
+@virtual_time
+async def test_a_leader_that_nobody_names_is_asked_for_now_and_then() -> None:
+    wire = small_cluster()
+    wire.small.logs[T0].leader = -1
+    async with wire.cluster() as cluster, Producer(cluster) as producer:
+        sent = await producer.send("t", None, b"v", partition=0)
+        await asyncio.sleep(10)
+        assert 5 < wire.small.keys_asked().count(ApiKey.METADATA) < 100
+        wire.small.logs[T0].leader = 1
+        assert (await sent).offset == 0
+
+
+@virtual_time
+async def test_behind_the_last_epoch_of_a_producer_id_another_id_begins() -> None:
+    wire = small_cluster()
+    identities = [(7, LAST_EPOCH), (8, 0)]
+    refused = False
+
+    def answer(asked: Asked) -> Any:
+        nonlocal refused
+        if asked.key is ApiKey.INIT_PRODUCER_ID:
+            producer_id, epoch = identities.pop(0)
+            return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+        if asked.key is ApiKey.PRODUCE and not refused and wire.small.logs[T0].end_offset:
+            refused = True
+            return refusal(asked, ErrorCode.INVALID_RECORD)
+        return None
+
+    wire.small.on_request = answer
+    async with wire.cluster() as cluster, Producer(cluster) as producer:
+        await producer.send_and_wait("t", None, b"0", partition=0)
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.send_and_wait("t", None, b"1", partition=0)
+        await producer.send_and_wait("t", None, b"2", partition=0)
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.flush()
+    headers = [read_header(batch) for batch in wire.small.logs[T0].batches]
+    assert [(each.producer_id, each.producer_epoch, each.base_sequence) for each in headers] == [
+        (7, LAST_EPOCH, 0),
+        (8, 0, 0),
     ]
 
 

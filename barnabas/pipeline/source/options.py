@@ -145,12 +145,16 @@ def _common(options: _Given, start: Edge, end: Edge) -> SourceOptions:
     servers = options.text("kafka.bootstrap.servers")
     if not servers:
         options.fail("kafka.bootstrap.servers", "it must name brokers, as host:port with commas between")
-    strategy = options.text("startingOffsetsByTimestampStrategy") or "error"
+    strategy = options.text(_STRATEGY) or "error"
     if strategy.lower() not in {"error", "latest"}:
-        options.fail("startingOffsetsByTimestampStrategy", "it must be error or latest")
+        options.fail(_STRATEGY, "it must be error or latest")
     least, most = (options.maybe(f"{name}OffsetsPerTrigger", _positive) for name in ("min", "max"))
     if least is not None and most is not None and least > most:
         options.fail("minOffsetsPerTrigger", f"it is greater than maxOffsetsPerTrigger={most}")
+    if least is None and options.text("maxTriggerDelay") is not None:
+        options.fail("maxTriggerDelay", "it bounds the wait for minOffsetsPerTrigger, which is not given")
+    if not isinstance(start, AtTime | AtTimes) and options.text(_STRATEGY) is not None:
+        options.fail(_STRATEGY, "it acts where the query starts at a time; take it away")
     parsed = SourceOptions(
         bootstrap_servers=servers,
         subscription=_subscription(options),
@@ -314,6 +318,7 @@ def _duration_ms(text: str) -> int:
 
 _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
+_STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 _STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -358,7 +363,7 @@ _NAMES: Final = (
     "startingOffsets",
     "startingTimestamp",
     "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
+    _STRATEGY,
     *_BATCH_ONLY,
     *_STREAM_ONLY,
     "minPartitions",

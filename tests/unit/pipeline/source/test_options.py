@@ -128,7 +128,15 @@ def test_the_least_of_a_trigger_is_not_more_than_the_most() -> None:
 
 @pytest.mark.parametrize(("text", "ms"), [("250ms", 250), ("2s", 2000), ("15m", 900_000), ("1 h", 3_600_000), ("7", 7)])
 def test_a_delay_is_written_as_spark_writes_times(text: str, ms: int) -> None:
-    assert stream(maxTriggerDelay=text).max_trigger_delay_ms == ms
+    assert stream(minOffsetsPerTrigger="5", maxTriggerDelay=text).max_trigger_delay_ms == ms
+
+
+def test_what_would_not_act_beside_the_others_is_refused() -> None:
+    with pytest.raises(OptionError, match="maxTriggerDelay='1s': it bounds the wait for minOffsetsPerTrigger"):
+        stream(maxTriggerDelay="1s")
+    with pytest.raises(OptionError, match="startingOffsetsByTimestampStrategy='latest': it acts where the query"):
+        stream(startingOffsetsByTimestampStrategy="latest")
+    assert stream(startingTimestamp="1", startingOffsetsByTimestampStrategy="latest").start_at_latest_without_record
 
 
 def test_settings_of_the_client_act() -> None:

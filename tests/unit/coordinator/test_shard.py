@@ -136,6 +136,35 @@ async def test_an_append_that_fails_costs_the_machine_and_all_that_came_after_it
 
 
 @virtual_time
+async def test_machines_that_go_one_after_the_other_are_loaded_once_a_second() -> None:
+    run = await opened()
+    run.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(100):
+        await run.ask(put("a", "1", heals=False))
+        await asyncio.sleep(0.1)
+    assert 5 <= run.shard.counts.loads <= 11
+
+
+@virtual_time
+async def test_what_is_told_of_a_machine_that_is_gone_reaches_no_other() -> None:
+    run = await opened()
+    former = run.shard.machine
+    run.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    await run.ask(put("a", "1", heals=False))
+    await asyncio.sleep(2)
+    told: list[object] = []
+
+    def tell(machine: object, _now_ms: int, _wall_ms: int) -> Outcome:
+        told.append(machine)
+        return Outcome()
+
+    assert run.shard.machine is not former
+    assert not run.shard.tell(tell, of=former)
+    assert run.shard.tell(tell, of=run.shard.machine)
+    assert told == [run.shard.machine]
+
+
+@virtual_time
 async def test_what_is_being_appended_while_the_machine_goes_is_in_the_next_one() -> None:
     run = await opened()
     await asyncio.sleep(5)

@@ -16,6 +16,7 @@ from barnabas.storage.file_names import (
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
     META_PROPERTIES,
+    SWAP_SUFFIX,
     is_deleted_directory,
     is_future_directory,
     offset_of,
@@ -132,9 +133,17 @@ def _is_log(name: str) -> bool:
 def _read_copy(
     disk: Disk, topic_partition: TopicPartition, directory: str, starts: _Offsets, watermarks: _Offsets
 ) -> LogCopy:
+    files = disk.list_directory(directory)
+    swapped = [name for name in files if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if swapped:
+        # The segments that it replaces may be gone already; what was not finished is finished when a broker starts.
+        raise UnreadableLogs(
+            f"{directory}/{swapped[0]} is of a compaction that was under way; read again, and where no broker runs to "
+            "end it, start one on the directory first"
+        )
     segments = [
         SegmentFile(f"{directory}/{name}", offset_of(name) or 0, disk.size(f"{directory}/{name}"))
-        for name in sorted(disk.list_directory(directory), key=lambda each: offset_of(each) or 0)
+        for name in sorted(files, key=lambda each: offset_of(each) or 0)
         if _is_log(name)
     ]
     start = max(starts.get(topic_partition, 0), segments[0].base_offset if segments else 0)

@@ -66,9 +66,14 @@ def _plan_log(disk: Disk, copy: LogCopy, options: SegmentOptions, pushed: Pushed
         for at, segment in enumerate(copy.segments)
         if segment.base_offset < end and (at + 1 == len(copy.segments) or copy.segments[at + 1].base_offset > start)
     ]
-    if not copy.segments and (expected_end := _expected_end(readable_end, end, options)):
+    expected_end = _expected_end(readable_end, end, options)
+    if not copy.segments and expected_end:
         raise LogEndsEarly(copy.topic_partition, end=0, expected_end=expected_end)
     for segment, is_last in wanted:
+        if not segment.size_bytes:
+            if is_last and expected_end is not None and segment.base_offset < expected_end:
+                raise LogEndsEarly(copy.topic_partition, end=segment.base_offset, expected_end=expected_end)
+            continue
         if not is_last and pushed.since_ms is not None and _is_older(disk, segment, pushed.since_ms):
             continue
         for position, end_position in _cut(disk, segment, options.split_bytes):
@@ -83,7 +88,7 @@ def _plan_log(disk: Disk, copy: LogCopy, options: SegmentOptions, pushed: Pushed
                 end,
                 _aborted(stability, segment.base_offset),
                 last=at_the_end,
-                expected_end=_expected_end(readable_end, end, options) if at_the_end else None,
+                expected_end=expected_end if at_the_end else None,
             )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from barnabas.protocol.entries import iterate_entries, iterate_entry_records
+from barnabas.protocol.records import ControlRecordType, read_control_record
 from barnabas.simulation.machine import Machine
 from barnabas.simulation.world import World
 from barnabas.storage.log import Log
@@ -65,6 +66,8 @@ def _differ(leader: _Replica, other: _Replica) -> Iterator[str]:
 def _differ_when_compacted(leader: _Replica, other: _Replica) -> Iterator[str]:
     """Each is compacted at its own time: what one lacks gave way to a later record of its key, or is a tombstone.
 
+    Of a transaction only what was committed counts.
+
     Where tombstones go soon, one may have gone with its value before a replica that was away saw it: as in Kafka, such
     a replica keeps the value.
     """
@@ -95,11 +98,23 @@ class _Kept(NamedTuple):
 
 
 def _records(data: bytes) -> dict[int, _Kept]:
-    return {
-        each.offset: _Kept(each.key, each.value)
-        for at, header in iterate_entries(data)
-        for each in iterate_entry_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
-    }
+    """By offset. Without markers, and without what was aborted: each replica is rid of that when it is compacted."""
+    found: dict[int, _Kept] = {}
+    open_offsets: dict[int, list[int]] = {}
+    for at, header in iterate_entries(data):
+        records = iterate_entry_records(data, at, header, _MAX_DECOMPRESSED_BYTES)
+        if not header.is_control:
+            kept = {each.offset: _Kept(each.key, each.value) for each in records}
+            found |= kept
+            if header.is_transactional:
+                open_offsets.setdefault(header.producer_id, []).extend(kept)
+            continue
+        for marker in records:
+            written = open_offsets.pop(header.producer_id, [])
+            if read_control_record(marker).kind is ControlRecordType.ABORT:
+                for offset in written:
+                    del found[offset]
+    return found
 
 
 def _bytes(machine: Machine, log: Log, *, start: int, end: int) -> bytes:

@@ -16,8 +16,10 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
-from multiprocessing.connection import Connection, Pipe
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _END_S: Final = 5.0
 _PROGRAM: Final = "barnabas.runtime.worker_process"
@@ -112,7 +114,10 @@ class Worker:
             process.kill()
             process.wait(_END_S)
 
-    def _start(self) -> Connection:
+    def _start(self) -> "Connection":
+        # Loaded with the first worker: most brokers need none for long.
+        from multiprocessing.connection import Pipe  # noqa: PLC0415
+
         ours, theirs = Pipe()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)

@@ -30,7 +30,7 @@ def loaded(modules: str) -> list[str]:
         (
             ALL,
             (
-                *("prometheus_client", "numpy", "click", "rich", "unittest"),
+                *("prometheus_client", "numpy", "click", "rich", "unittest", "multiprocessing"),
                 *("barnabas.client.producer", "barnabas.client.consumer", "barnabas.client.admin"),
                 *("barnabas.simulation", "barnabas.launcher", "barnabas.admin"),
             ),

@@ -5,13 +5,13 @@ read_committed then wait at it for ever. An abort marker, written past the coord
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.coordinators import CoordinatorKind, Coordinators
-from barnabas.client.errors import KafkaError, error_code, raise_for
+from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import (
@@ -28,6 +28,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.protocol.schema import Api
 
 _OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
@@ -148,10 +149,21 @@ class TransactionAdmin:
                     )
             for node_id, topics in by_leader.items():
                 request = DescribeProducersRequest(list(topics.values()))
-                self._take_producers(await self._cluster.ask(node_id, describe_producers.API, request), found)
+                self._take_producers(
+                    await self._ask_leader(node_id, list(topics), describe_producers.API, request), found
+                )
 
         await self._cluster.patiently(once)
         return found
+
+    async def _ask_leader(self, node_id: int, topics: Sequence[str], api: Api, request: object) -> Any:
+        """Ask a broker about partitions of these topics that it leads; where it is not there, others may by now."""
+        try:
+            return await self._cluster.ask(node_id, api, request)
+        except ClientError:
+            for name in topics:
+                self._cluster.forget(name)
+            raise
 
     def _take_producers(self, response: Any, found: dict[TopicPartition, list[ProducerOfPartition]]) -> None:
         for topic in response.topics:
@@ -211,7 +223,8 @@ class TransactionAdmin:
 
         async def once() -> None:
             leader = await self._cluster.leader(at)
-            response = await self._cluster.ask(leader.node_id, write_txn_markers.API, WriteTxnMarkersRequest([marker]))
+            request = WriteTxnMarkersRequest([marker])
+            response = await self._ask_leader(leader.node_id, [at.topic], write_txn_markers.API, request)
             for each in (part for one in response.markers for topic in one.topics for part in topic.partitions):
                 if error_code(each.error_code).means_stale_metadata:
                     self._cluster.forget(at.topic)

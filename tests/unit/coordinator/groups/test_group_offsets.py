@@ -197,6 +197,15 @@ def test_a_group_is_deleted_with_all_its_offsets_a_piece_at_a_time(group: Driven
     assert fetched(group) == {}
 
 
+def test_a_group_is_deleted_with_what_open_transactions_have_for_it(group: Driven) -> None:
+    group.commit(topics={"u": (0,)})
+    assert txn_commit(group) == OK
+    assert group.delete() is ErrorCode.NONE
+    group.machine.replay_marker(9, commit=True)
+    assert fetched(group) == {}
+    assert group.listed() == {}
+
+
 def test_a_group_that_somebody_joins_while_it_is_deleted_is_not(group: Driven) -> None:
     group.commit(topics={"t": tuple(range(1_000))})
     waiting = group.ticket()

@@ -41,6 +41,14 @@ def test_the_time_of_a_transaction_begins_with_its_first_partition_and_not_with_
     assert world.states()[-1] == "PREPARE_ABORT"
 
 
+def test_a_producer_that_begins_anew_says_anew_how_long_its_transactions_may_last() -> None:
+    world = CoordinatorWorld()
+    world.producer(timeout_ms=1_000_000)
+    world.add(world.producer(timeout_ms=15_000), T0)
+    world.advance(30_000)
+    assert world.states()[-1] == "PREPARE_ABORT"
+
+
 def test_nothing_times_out_that_is_decided() -> None:
     world = CoordinatorWorld()
     producer = world.producer(timeout_ms=1)

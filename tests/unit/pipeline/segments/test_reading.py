@@ -169,6 +169,25 @@ def test_a_log_that_ends_before_its_high_watermark_is_refused_unless_loss_is_bor
         offsets(root)
 
 
+def test_a_log_without_a_file_is_loss_where_some_was_replicated(tmp_path: Path) -> None:
+    (tmp_path / "pages-0").mkdir()
+    write_high_watermarks(tmp_path, {PAGES: 0})
+    assert plan(tmp_path) == []
+    write_high_watermarks(tmp_path, {PAGES: 3})
+    with pytest.raises(LogEndsEarly, match="pages-0 ends at offset 0, and was replicated up to 3"):
+        plan(tmp_path)
+
+
+def test_zeros_with_something_behind_them_are_damage(root: Path) -> None:
+    with (root / "pages-0" / f"{40:020d}.log").open("ab") as file:
+        file.write(b"\0" * 5000 + numbered(60, 5))
+    [*_, split] = plan(root, beyond_high_watermark=True)
+    with pytest.raises(CorruptRecords, match="the batch at offset 60 cannot be read"):
+        read([split])
+    with pytest.raises(CorruptRecords, match="the batch at offset 60 cannot be read"):
+        list(read_batches(DISK, split, ("baseOffset",), window_bytes=300))
+
+
 def test_a_segment_that_another_follows_has_no_torn_tail(root: Path) -> None:
     path = root / "pages-0" / f"{20:020d}.log"
     path.write_bytes(path.read_bytes()[:-3])
@@ -223,7 +242,9 @@ def test_predicates_spare_partitions_segments_and_records(root: Path) -> None:
     assert [split.base_offset for split in between] == [20]
     assert [offset for offset, _ in read(between)] == list(range(22, 27))
     # Times rise with offsets from 1000 on.
-    assert [split.base_offset for split in plan(root, topics=("pages",), pushed=Pushed(since_ms=1025))] == [20, 40]
+    for since_ms, segments in ((1019, [0, 20, 40]), (1020, [20, 40]), (1999, [40])):
+        late = plan(root, topics=("pages",), pushed=Pushed(since_ms=since_ms))
+        assert [split.base_offset for split in late] == segments
 
 
 def test_batches_are_told_from_their_headers_damaged_ones_too(tmp_path: Path) -> None:

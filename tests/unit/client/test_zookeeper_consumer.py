@@ -16,7 +16,7 @@ from barnabas.protocol.records import Record, build_batch
 from tests.unit.client.small_cluster import SmallCluster
 from zk_schema import paths
 from zk_schema.memory import MemorySession, MemoryZooKeeper
-from zk_schema.ops import Create, Set
+from zk_schema.ops import Create, Set, Znode, ZooKeeperUnreachable
 from zk_schema.payloads import SubscriptionPattern, TopicAssignment
 
 PARTS = [TopicPartition("t", number) for number in range(4)]
@@ -88,9 +88,15 @@ async def world(small: SmallCluster, cluster: Cluster) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def member(
-    world: World, name: str, *, streams: int = 1, pattern: str | None = None, auto: int | None = 10
+    world: World,
+    name: str,
+    *,
+    streams: int = 1,
+    pattern: str | None = None,
+    auto: int | None = 10,
+    session: MemorySession | None = None,
 ) -> AsyncIterator[Member]:
-    session = MemorySession(world.server)
+    session = session or MemorySession(world.server)
     await session.open()
     options = ZooKeeperConsumerOptions(
         group_id="g",
@@ -207,3 +213,81 @@ async def test_without_automatic_commits_only_the_caller_commits(world: World) -
         await asyncio.sleep(0)  # the reader has asked behind the last batch
         await first.consumer.commit()
     assert await world.offsets() == [3] * 4
+
+
+async def test_what_was_worked_on_is_committed_before_others_may_claim_it(world: World) -> None:
+    world.fill()
+    async with member(world, "a", auto=60_000) as first:
+        await eventually(lambda: first.count == 12)
+        async with member(world, "b", streams=3, auto=60_000) as second:
+            await eventually(lambda: second.consumer.assignment == PARTS[1:])
+            world.fill(1)
+            await eventually(lambda: second.count == 3)
+            assert second.seen == {each: [3] for each in PARTS[1:]}
+
+
+async def test_a_registration_of_a_former_session_is_waited_for_to_go(world: World) -> None:
+    async with member(world, "a") as earlier:
+        await eventually(lambda: earlier.consumer.assignment == PARTS)
+        registration = await world.zookeeper.get(paths.consumer_id(group="g", name="a"))
+        assert registration is not None
+    former = MemorySession(world.server)
+    await former.open()
+    path = paths.consumer_id(group="g", name="a")
+    await former.write(Create(path, registration.data, ephemeral=True))
+    async with member(world, "a") as later:
+        await asyncio.sleep(0.2)  # some attempts
+        await former.close()
+        await eventually(lambda: later.consumer.assignment == PARTS)
+        await asyncio.sleep(0.2)
+        found = await world.zookeeper.get(path)
+        assert found is not None
+        assert found.stat.ephemeral_owner == later.session.session_id
+        assert later.consumer.assignment == PARTS
+
+
+class Forgetful(MemorySession):
+    """Its first question for a committed offset is not answered."""
+
+    has_forgotten = False
+
+    async def get(self, path: str, *, watch: bool = False) -> Znode | None:
+        if path.startswith("/consumers/g/offsets/") and not self.has_forgotten:
+            self.has_forgotten = True
+            raise ZooKeeperUnreachable("nobody answers")
+        return await super().get(path, watch=watch)
+
+
+async def test_offsets_that_cannot_be_read_now_are_read_later(world: World) -> None:
+    world.fill()
+    session = Forgetful(world.server)
+    async with member(world, "a", session=session) as first:
+        await eventually(lambda: first.count == 12)
+        assert session.has_forgotten
+
+
+async def test_partitions_that_come_to_a_topic_are_read(world: World) -> None:
+    async with member(world, "a") as first:
+        await eventually(lambda: first.consumer.assignment == PARTS)
+        await world.add_topic("t", 5)
+        await eventually(lambda: len(first.consumer.assignment) == 5)
+
+
+async def test_who_leaves_is_registered_no_more_though_its_session_goes_on(world: World) -> None:
+    options = ZooKeeperConsumerOptions(group_id="g", consumer_id="a")
+    async with ZooKeeperConsumer(world.cluster, world.zookeeper, options, random=random.Random(0)) as consumer:
+        consumer.subscribe({"t": 1})
+        await eventually(lambda: consumer.assignment == PARTS)
+        assert await world.zookeeper.children(paths.consumer_ids("g")) == ["a"]
+    assert await world.zookeeper.children(paths.consumer_ids("g")) == []
+    assert await world.owner(PARTS[0]) is None
+
+
+async def test_claims_name_the_stream_that_they_are_for(world: World) -> None:
+    async with member(world, "a") as first:
+        await eventually(lambda: first.consumer.assignment == PARTS)
+        first.consumer.subscribe({"t": 2})
+        async with asyncio.timeout(10):
+            while [await world.owner(each) for each in PARTS] != [b"a-0", b"a-0", b"a-1", b"a-1"]:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.01)
+        await eventually(lambda: first.consumer.assignment == PARTS)

@@ -17,7 +17,14 @@ from barnabas.pipeline.columns.visibility import Visibility
 from barnabas.protocol.batch import Codec, CorruptBatch, frame, read_header, seal
 from barnabas.protocol.compression import compress
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.records import Record, build_batch, iterate_records
+from barnabas.protocol.records import (
+    ControlRecordType,
+    EndTxnMarker,
+    Record,
+    build_batch,
+    build_end_txn_marker,
+    iterate_records,
+)
 from tests.unit.pipeline.columns.logs import BYTES, HEADERS, TIMES, DrawnLog, batch_of, logs
 
 PARTITION = TopicPartition("pages", 7)
@@ -92,6 +99,22 @@ def test_columns_hold_what_the_reader_of_records_gives(
     assert rows_of(batches) == only(expected(log, log.data, start, end, aborted), columns)
     assert all(0 < batch.num_rows <= options.max_rows for batch in batches)
     assert all(batch.schema.equals(pa.schema([(name, COLUMN_TYPES[name]) for name in columns])) for batch in batches)
+
+
+def test_an_abort_voids_what_a_producer_wrote_in_that_transaction_and_nothing_else() -> None:
+    def written(offset: int, *, transactional: bool = True, producer_id: int = 4) -> bytes:
+        records = [Record(offset, 5, None, b"v")]
+        return batch_of(records, producer_id=producer_id, transactional=transactional)
+
+    abort = build_end_txn_marker(
+        EndTxnMarker(ControlRecordType.ABORT, 0), producer_id=4, producer_epoch=0, timestamp=5, base_offset=4
+    )
+    log = [written(0), written(1, producer_id=5), written(2, transactional=False), written(3), abort, written(5)]
+    aborted = [AbortedRange(4, 0)]
+    rows = rows_of(ColumnDecoder(PARTITION, ["offset"]).decode(b"".join(log), start=0, aborted=aborted))
+    assert [row["offset"] for row in rows] == [1, 2, 5]
+    rows = rows_of(ColumnDecoder(PARTITION, ["offset"]).decode(b"".join(log), start=0))
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, 5]
 
 
 @settings(max_examples=60)

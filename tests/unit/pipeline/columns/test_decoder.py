@@ -210,6 +210,17 @@ def test_offsets_that_go_back_are_refused() -> None:
         list(ColumnDecoder(PARTITION, ["offset"]).decode(b"".join(batches), start=0))
 
 
+# Larger values are decoded one by one: the order is kept in mind from chunk to chunk.
+@pytest.mark.parametrize("value_bytes", [1, 1_500_000])
+@pytest.mark.parametrize(("offsets", "spare"), [((0, 2, 2), 0), ((0, 3, 2), 5), ((0, 9), -3), ((0, 4, 9), -1)])
+def test_offsets_that_do_not_rise_within_a_batch_are_refused(
+    offsets: tuple[int, ...], spare: int, value_bytes: int
+) -> None:
+    batch = batch_of([Record(offset, 5, None, bytes(value_bytes)) for offset in offsets], spare_offsets=spare)
+    with pytest.raises(CorruptRecords, match="its offset delta is out of order"):
+        list(ColumnDecoder(PARTITION, ["offset"], DecodeOptions(max_bytes=1000)).decode(batch, start=0))
+
+
 @pytest.mark.parametrize("codec", Codec)
 def test_records_larger_than_a_chunk_come_whole(codec: Codec) -> None:
     values = [b"a" * size for size in (0, 70_000, 1, 3_000_000, 500_000, *([9] * 3000))]
@@ -252,6 +263,24 @@ def test_what_a_batch_claims_is_not_allocated(batch: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (b"\x10\0\0\0\x01\x02v\0x", "it is longer than its fields"),
+        (b"\x14\0\0\0\x01\x02v\x02\0\x01x", "it is longer than its headers"),
+        (b"\x0e\0\0\0\x01\x06v\0", "its value is longer than the record"),
+        (b"\x0e\0\0\0\x04k\x01\0", "its headers do not fit it"),
+        (b"\x06\0\0\0", "its key is longer than the record"),
+        (b"\x04\0\0", "it ends within its offset"),
+        (b"\x01", "its length is below 0"),
+    ],
+)
+def test_a_record_whose_length_is_not_that_of_its_fields_is_refused(record: bytes, message: str) -> None:
+    batch = frame(read_header(build_batch([Record(0, 0, None, None)])), record)
+    with pytest.raises(CorruptRecords, match=message):
+        list(ColumnDecoder(PARTITION, COLUMN_NAMES).decode(batch, start=0))
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])

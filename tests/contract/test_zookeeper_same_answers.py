@@ -86,4 +86,4 @@ async def test_random_multis_have_the_same_outcome(both: tuple[Session, Session]
         if step % 20 == 0:
             assert await dump(memory) == await dump(real), f"after step {step}"
     assert await dump(memory) == await dump(real)
-    assert 40 < refused < 360
+    assert 40 < refused < 390, "of 400: both ways are seen"

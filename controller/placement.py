@@ -112,13 +112,18 @@ def _place(
     assert 1 <= replication_factor <= len(arranged)
     racks = {broker.rack for broker in arranged}
     count = len(arranged)
+    stride = len(racks) if None not in racks else 1
+    # Partitions a whole round of rounds apart have the same replicas: 60 000 of them are not each chosen anew.
+    chosen: dict[tuple[int, int], tuple[BrokerId, ...]] = {}
     assignment = {}
     for number in numbers:
         if number > 0 and number % count == 0:
             shift += 1
-        first = (number + start) % count
-        distance = shift * len(racks) if None not in racks else shift
-        assignment[number] = _spread(arranged, first, distance, replication_factor, rack_count=len(racks))
+        place = ((number + start) % count, shift * stride % max(1, count - 1))
+        replicas = chosen.get(place)
+        if replicas is None:
+            replicas = chosen[place] = _spread(arranged, *place, replication_factor, rack_count=len(racks))
+        assignment[number] = replicas
     return assignment
 
 

@@ -107,8 +107,10 @@ def decide_creation(
         )
     check_topic_name(name)
     check_collision(name, existing)
-    _check_manual_creation(assignment)
-    return dict(sorted(assignment.items()))
+    if manual:
+        _check_manual_creation(assignment)
+        assignment = dict(sorted(assignment.items()))
+    return assignment
 
 
 def decide_growth(

@@ -453,7 +453,7 @@ def encode_fields(
 
 
 def batch_of_encoded(
-    payload: bytes,
+    payload: Buffer,
     *,
     count: int,
     codec: Codec,

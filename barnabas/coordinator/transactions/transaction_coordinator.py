@@ -199,10 +199,13 @@ class TransactionCoordinator:
     def _hand_out(
         self, ticket: Ticket, request: Initialise, known: TransactionMetadata | None, found: Identified, *, wall_ms: int
     ) -> Outcome:
-        # A renewal speaks of the identity it made: should this record be refused, it matches nothing. An earlier one
-        # matches nothing once this record stands.
+        # An earlier renewal matches nothing once this record stands, but for one whose own record was refused: nobody
+        # had its identity, and who begins anew is given it now. Its retry would make two producers of one.
+        before = self._renewals.get(request.transactional_id)
         if found.renewal is not None:
             self._renewals[request.transactional_id] = found.renewal
+        elif before is not None and before.current == found.identity:
+            del self._renewals[request.transactional_id]
         metadata = steps.initialised(
             known,
             producer_id=found.identity.producer_id,

@@ -131,6 +131,29 @@ def test_a_renewal_that_comes_late_does_not_abort_what_the_renewed_producer_bega
     assert world.end(producer, commit=True) is ErrorCode.NONE
 
 
+def test_a_renewal_that_the_log_refused_gives_nobody_the_identity_of_who_began_since() -> None:
+    world = CoordinatorWorld()
+    zombie = world.producer()
+    before = ProducerIdentity(zombie.producer_id, zombie.producer_epoch)
+    world.refused = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.initialise(expected=before).error is not ErrorCode.NONE
+    world.refused = None
+    producer = world.producer()
+    assert producer.producer_epoch == zombie.producer_epoch + 1
+    assert world.initialise(expected=before).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_renewal_is_known_again_after_the_log_refused_who_began_anew() -> None:
+    world = CoordinatorWorld()
+    first = world.producer()
+    before = ProducerIdentity(first.producer_id, first.producer_epoch)
+    renewed = world.initialise(expected=before)
+    world.refused = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.initialise().error is not ErrorCode.NONE
+    world.refused = None
+    assert world.initialise(expected=before) == renewed
+
+
 def test_epochs_run_out_and_a_new_id_begins() -> None:
     world = CoordinatorWorld()
     first = world.producer()

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
         WrongTransactionState,
     )
     from barnabas.client.fetched_records import FetchedRecords
-    from barnabas.client.outgoing import Delivery, RecordMetadata, Sent
+    from barnabas.client.outgoing import Delivery, EncodedRecords, RecordMetadata, Sent
     from barnabas.client.partitioner import DefaultPartitioner, Partitioner
+    from barnabas.client.prepared_transactions import PreparedTransaction, complete_transaction
     from barnabas.client.producer import Producer, utf8
     from barnabas.client.producer_options import ACKS_ALL, ACKS_LEADER, ACKS_NONE, ProducerOptions
     from barnabas.protocol.batch import Codec
@@ -74,6 +75,7 @@ __all__ = [
     "CooperativeStickyAssignor",
     "DefaultPartitioner",
     "Delivery",
+    "EncodedRecords",
     "ErrorCode",
     "FetchedRecords",
     "GroupMetadata",
@@ -88,6 +90,7 @@ __all__ = [
     "OffsetReset",
     "OutcomeUnknown",
     "Partitioner",
+    "PreparedTransaction",
     "Producer",
     "ProducerClosed",
     "ProducerFenced",
@@ -104,6 +107,7 @@ __all__ = [
     "TransactionFailed",
     "UnsupportedByBroker",
     "WrongTransactionState",
+    "complete_transaction",
     "open_cluster",
     "utf8",
 ]
@@ -141,8 +145,9 @@ _HOMES: Final = {
         "WrongTransactionState",
     ),
     "barnabas.client.fetched_records": ("FetchedRecords",),
-    "barnabas.client.outgoing": ("Delivery", "RecordMetadata", "Sent"),
+    "barnabas.client.outgoing": ("Delivery", "EncodedRecords", "RecordMetadata", "Sent"),
     "barnabas.client.partitioner": ("DefaultPartitioner", "Partitioner"),
+    "barnabas.client.prepared_transactions": ("PreparedTransaction", "complete_transaction"),
     "barnabas.client.producer": ("Producer", "utf8"),
     "barnabas.client.producer_options": ("ACKS_ALL", "ACKS_LEADER", "ACKS_NONE", "ProducerOptions"),
     "barnabas.protocol.batch": ("Codec",),

@@ -79,10 +79,12 @@ class GroupOffsets:
             self._last.cancel()
             await asyncio.gather(self._last, return_exceptions=True)
 
-    async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(
+        self, partitions: Sequence[TopicPartition], *, must_be_stable: bool = False
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed of these partitions; waits for transactions that decide it (KIP-447).
 
-        Raises ClientError.
+        Brokers before Kafka 2.5 cannot wait: they say what they have, unless it must be stable. Raises ClientError.
         """
         group_id = self._group_id
         topics: dict[str, OffsetFetchRequestTopic] = {}
@@ -94,6 +96,8 @@ class GroupOffsets:
             try:
                 response = await self._ask(offset_fetch.API, request, _fetch_codes, least=_STABLE_SINCE)
             except UnsupportedByBroker:
+                if must_be_stable:
+                    raise
                 request.require_stable = False
                 response = await self._ask(offset_fetch.API, request, _fetch_codes, least=_OFFSETS_TOPIC_SINCE_FETCH)
             raise_for(response.error_code, context=f"group {group_id}")

@@ -20,7 +20,7 @@ from asyncio import TimerHandle
 from collections import deque
 from typing import Final
 
-from barnabas.client.outgoing import Identity, OutgoingBatch, Stage
+from barnabas.client.outgoing import EncodedRecords, Identity, OutgoingBatch, Stage
 from barnabas.protocol.batch import NO_SEQUENCE
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -111,6 +111,17 @@ class Lane:
         assert self.filling is None
         self.filling = OutgoingBatch(self.topic_partition, first_record=self.records_taken, first_timestamp=timestamp)
         return self.filling
+
+    def take_encoded(self, records: EncodedRecords) -> OutgoingBatch:
+        """A batch of its own for records that come encoded, behind all that came before."""
+        assert self.filling is None
+        batch = OutgoingBatch(
+            self.topic_partition, first_record=self.records_taken, first_timestamp=records.first_timestamp
+        )
+        batch.take_encoded(records)
+        self.records_taken += batch.count
+        self.queue.append(batch)
+        return batch
 
     def close_filling(self) -> None:
         """The batch that is filled takes no more."""

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.errors import ClientError
-from barnabas.protocol.batch import NO_SEQUENCE, Codec, read_header
+from barnabas.protocol.batch import NO_SEQUENCE, Buffer, Codec, read_header
 from barnabas.protocol.compression import compress
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import Record, batch_of_encoded, encode_fields, iterate_records
@@ -53,6 +53,19 @@ class Identity(NamedTuple):
     epoch: int
 
 
+@dataclass(slots=True)
+class EncodedRecords:
+    """The records of one batch as they stand in it: `count` of them with offset deltas 0 to count - 1, compressed as
+    `codec` says. Timestamps are those of the batch's header, whose first one the records' are deltas to.
+    """
+
+    payload: Buffer
+    codec: Codec
+    count: int
+    first_timestamp: int
+    max_timestamp: int
+
+
 class Stage(Enum):
     """How far a batch is."""
 
@@ -70,6 +83,7 @@ class OutgoingBatch:
         "_payload",
         "_waiter",
         "base_offset",
+        "codec",
         "count",
         "deadline_s",
         "error",
@@ -99,10 +113,19 @@ class OutgoingBatch:
         self.base_offset = NO_OFFSET
         self.timestamp = -1
         self.error: ClientError | None = None
-        self._payload: bytes | None = None
+        self.codec: Codec | None = None
+        """How its records were compressed before they came here; None where that is the producer's to say."""
+        self._payload: Buffer | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._callbacks: list[tuple[int, Callback]] | None = None
         self._halves: tuple[OutgoingBatch, OutgoingBatch] | None = None
+
+    def take_encoded(self, records: EncodedRecords) -> None:
+        """Be a batch of these records and no others."""
+        assert not self.count
+        self._payload, self.codec = records.payload, records.codec
+        self.count, self.size_bytes = records.count, len(records.payload)
+        self.max_timestamp = records.max_timestamp
 
     def add_callback(self, index: int, callback: Callback) -> None:
         if self._callbacks is None:
@@ -110,7 +133,9 @@ class OutgoingBatch:
         self._callbacks.append((index, callback))
 
     def encode(self, codec: Codec, level: int | None, identity: Identity | None, *, transactional: bool) -> bytes:
-        """The batch as it is sent; its records are compressed the first time."""
+        """The batch as it is sent; its records are compressed the first time, unless they came so."""
+        if self.codec is not None:
+            codec = self.codec
         if self._payload is None:
             self._payload = compress(codec, b"".join(self.parts), level)
             self.parts = []
@@ -219,6 +244,28 @@ class Sent:
     def is_done(self) -> bool:
         """Whether something became of it."""
         return self._batch.holder(self._index)[0].stage is Stage.DONE
+
+    def is_behind(self, first: "Sent", count: int) -> bool:
+        """Whether it came into the batch of `first` as the record `count` places behind it."""
+        batch, index = first._batch, first._index  # noqa: SLF001 - its own class's
+        return self._batch is batch and self._index == index + count
+
+    def places(self, count: int) -> list[tuple[int, int]]:
+        """Where this record and those behind it in its batch went, `count` in all: (how many, first offset) in order.
+
+        Something must have become of them. The offset is -1 where no broker said. Raises what became of a lost one.
+        """
+        found: list[tuple[int, int]] = []
+        done = 0
+        while done < count:
+            batch, index = self._batch.holder(self._index + done)
+            assert batch.stage is Stage.DONE
+            if batch.error is not None:
+                raise batch.error
+            here = min(count - done, batch.count - index)
+            found.append((here, batch.metadata(index).offset))
+            done += here
+        return found
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         return self._outcome().__await__()

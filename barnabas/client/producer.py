@@ -33,8 +33,9 @@ from typing import Final, Generic, Self, TypeVar, cast, overload
 from barnabas.client.cluster import Cluster
 from barnabas.client.coordinators import GroupMetadata, OffsetAndMetadata
 from barnabas.client.errors import ClientError, ProducerClosed, TransactionAborted, WrongTransactionState
-from barnabas.client.outgoing import Callback, Delivery, RecordMetadata, Sent
+from barnabas.client.outgoing import Callback, Delivery, EncodedRecords, RecordMetadata, Sent
 from barnabas.client.partitioner import DefaultPartitioner, Partitioner
+from barnabas.client.prepared_transactions import PreparedTransaction
 from barnabas.client.producer_options import ProducerOptions
 from barnabas.client.sender import Sender
 from barnabas.client.transactions import Transactions, TransactionState
@@ -201,6 +202,19 @@ class Producer(Generic[K, V]):
         self._sender.hurry(sent.topic_partition)
         return await sent
 
+    async def send_encoded(self, topic: str, partition: int, records: EncodedRecords) -> Sent:
+        """Take the records of a whole batch as they are, such as one that was fetched: a batch of their own.
+
+        Returns the `Sent` of the first one. They are not looked at; the broker does. Otherwise as `send`.
+        """
+        sender = self._sender
+        if self._gate is not None or sender.failure is not None:
+            raise self._gate or cast("ClientError", sender.failure)
+        batch = sender.take_encoded(sender.lane(TopicPartition(topic, partition)), records)
+        if sender.buffered_bytes > self._options.max_buffered_bytes:
+            await sender.room()
+        return Sent(batch, 0)
+
     async def flush(self) -> None:
         """Return once something became of every record that was taken.
 
@@ -228,6 +242,11 @@ class Producer(Generic[K, V]):
         await self._sender.close()
 
     # Transactions.
+
+    @property
+    def producer_id(self) -> int:
+        """The id in the headers of the batches of a transactional producer that is initialised."""
+        return self._transactional().identity.producer_id
 
     async def init_transactions(self) -> None:
         """Take the transactional id over. Older producers with it are fenced, what they left open is aborted."""
@@ -263,6 +282,18 @@ class Producer(Generic[K, V]):
             self._sender.first_error = None
             transactions.check_open()
         await self._end(commit=True)
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Write what is not written yet, and leave the transaction to `complete_transaction`, here or elsewhere.
+
+        The producer takes no records any more and may be closed. Raises TransactionFailed: abort it then.
+        """
+        transactions = self._transactional()
+        transactions.check_open()
+        self._gate = WrongTransactionState("the transaction is prepared: somebody else ends it")
+        await self._sender.flush()
+        self._sender.first_error = None
+        return PreparedTransaction(transactions.transactional_id, *transactions.prepare())
 
     async def abort_transaction(self) -> None:
         """Let nothing of the transaction be. Records that were not sent fail with TransactionAborted."""

@@ -22,7 +22,7 @@ from barnabas.client.errors import (
     raise_for,
 )
 from barnabas.client.lane import Lane
-from barnabas.client.outgoing import Delivery, Identity, OutgoingBatch, Stage
+from barnabas.client.outgoing import Delivery, EncodedRecords, Identity, OutgoingBatch, Stage
 from barnabas.client.producer_options import ACKS_NONE, ProducerOptions
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
@@ -112,11 +112,24 @@ class Sender:
         """A batch for records from now on; it is due when it has lingered."""
         loop = asyncio.get_running_loop()
         batch = lane.begin(timestamp)
-        batch.deadline_s = loop.time() + self._options.delivery_timeout_ms / 1000
         lane.timer = loop.call_later(self._options.linger_ms / 1000, self._on_lingered, lane, batch)
+        self._set_deadline(batch)
+        return batch
+
+    def take_encoded(self, lane: Lane, records: EncodedRecords) -> OutgoingBatch:
+        """A batch for records that come encoded; it leaves after what the lane fills, which takes no more."""
+        self.close_filling(lane)
+        batch = lane.take_encoded(records)
+        self._set_deadline(batch)
+        self.buffered_bytes += batch.size_bytes
+        self.wake(lane)
+        return batch
+
+    def _set_deadline(self, batch: OutgoingBatch) -> None:
+        loop = asyncio.get_running_loop()
+        batch.deadline_s = loop.time() + self._options.delivery_timeout_ms / 1000
         if self._sweep_timer is None:
             self._sweep_timer = loop.call_later(self._sweep_s, self._sweep)
-        return batch
 
     def close_filling(self, lane: Lane) -> None:
         """The batch that a lane fills is full, or wanted now."""
@@ -316,7 +329,8 @@ class Sender:
             connection = await self._cluster.connection(node_id, lane=_CONNECTION)
             request = self._request(taken)
             was_sent = True
-            answers = await self._ask(connection, request)
+            has_zstd = any((batch.codec or self._options.codec) is Codec.ZSTD for _, batch in taken)
+            answers = await self._ask(connection, request, least=_ZSTD_SINCE if has_zstd else _FORMAT_2_SINCE)
         except ClientError as error:
             failure = error
         finally:
@@ -345,9 +359,8 @@ class Sender:
         )
 
     async def _ask(
-        self, connection: Connection, request: ProduceRequest
+        self, connection: Connection, request: ProduceRequest, *, least: int
     ) -> dict[TopicPartition, PartitionProduceResponse]:
-        least = _ZSTD_SINCE if self._options.codec is Codec.ZSTD else _FORMAT_2_SINCE
         if self._options.acks == ACKS_NONE:
             await connection.send_only(produce_api.API, request, least=least)
             return {

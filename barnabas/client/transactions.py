@@ -3,6 +3,7 @@
     FRESH -> READY -> OPEN -> COMMITTING -> READY
                            -> ABORTING   -> READY
              OPEN -> ABORT_ONLY -> ABORTING             something was lost, or the coordinator lost sight of us
+             OPEN -> PREPARED                           all is written, and somebody else ends it
              any  -> ENDED                              another producer has this transactional id, or none may
 
 A commit or an abort whose answer was lost may be asked for again: the coordinator knows what it decided. After an abort
@@ -69,6 +70,7 @@ class TransactionState(Enum):
     ABORT_ONLY = auto()
     COMMITTING = auto()
     ABORTING = auto()
+    PREPARED = auto()
     ENDED = auto()
 
 
@@ -89,7 +91,7 @@ class Transactions:
         self.needs_epoch = False
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
-        self._id = transactional_id
+        self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._on_partitions_added = on_partitions_added
         self._on_failed = on_failed
@@ -141,7 +143,7 @@ class Transactions:
             return self.cause
         if self.cause is not None and self.state is TransactionState.ABORT_ONLY:
             return TransactionFailed(f"the transaction can only be aborted: {self.cause}", self.cause)
-        return WrongTransactionState(f"transactional id {self._id}: {self.state.name.lower()}: {advice}")
+        return WrongTransactionState(f"transactional id {self.transactional_id}: {self.state.name.lower()}: {advice}")
 
     async def initialise(self) -> Identity:
         """Take the transactional id over: older producers with it are fenced, what they left open is aborted."""
@@ -161,7 +163,7 @@ class Transactions:
         """Let the offsets count for the group if the transaction commits."""
         self.check_open()
         producer_id, epoch = self.identity
-        joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group.group_id)
+        joining = AddOffsetsToTxnRequest(self.transactional_id, producer_id, epoch, group.group_id)
         self._has_asked_for_offsets = True
         try:
             await self._call(add_offsets_to_txn.API, joining, lambda response: [response.error_code])
@@ -189,9 +191,24 @@ class Transactions:
             self._identity = await self._init_producer_id(self._identity)
         self._reset()
 
+    def prepare(self) -> Identity:
+        """Leave the transaction to whoever gets this identity; nothing may be under way."""
+        self.check_open()
+        if not self._is_begun:
+            raise self.refusal("nothing was written, so there is nothing to prepare")
+        self.state = TransactionState.PREPARED
+        return self.identity
+
+    async def complete(self, identity: Identity, *, commit: bool) -> None:
+        """End what the producer with this identity prepared. Raises as `end` does."""
+        assert self.state is TransactionState.FRESH
+        self._identity, self._is_begun = identity, True
+        self.state = TransactionState.COMMITTING if commit else TransactionState.ABORTING
+        await self._end_at_coordinator(commit=commit)
+
     async def _end_at_coordinator(self, *, commit: bool) -> None:
         try:
-            request = EndTxnRequest(self._id, *self.identity, commit)
+            request = EndTxnRequest(self.transactional_id, *self.identity, commit)
             await self._call(end_txn.API, request, lambda response: [response.error_code])
         except KafkaError as error:
             if error.error is ErrorCode.INVALID_TXN_STATE and not commit and not self._is_begun:
@@ -221,7 +238,7 @@ class Transactions:
     async def _init_producer_id(self, present: Identity | None) -> Identity:
         producer_id, epoch = present or (-1, -1)
         least = 0 if present is None else _KEEPS_IDENTITY_SINCE
-        request = InitProducerIdRequest(self._id, self._timeout_ms, producer_id, epoch)
+        request = InitProducerIdRequest(self.transactional_id, self._timeout_ms, producer_id, epoch)
         api = init_producer_id.API
         response = await self._call(api, request, lambda answer: [answer.error_code], least=least)
         return Identity(response.producer_id, response.producer_epoch)
@@ -247,7 +264,7 @@ class Transactions:
         topics: dict[str, AddPartitionsToTxnTopic] = {}
         for name, number in sorted(wanted):
             topics.setdefault(name, AddPartitionsToTxnTopic(name)).partitions.append(number)
-        request = AddPartitionsToTxnRequest(self._id, *self.identity, list(topics.values()))
+        request = AddPartitionsToTxnRequest(self.transactional_id, *self.identity, list(topics.values()))
 
         def codes(response: Any) -> list[int]:
             every = [each.error_code for topic in response.results for each in topic.results]
@@ -262,7 +279,7 @@ class Transactions:
             partition = TxnOffsetCommitRequestPartition(number, offset, leader_epoch, note)
             topics.setdefault(name, TxnOffsetCommitRequestTopic(name)).partitions.append(partition)
         request = TxnOffsetCommitRequest(
-            self._id,
+            self.transactional_id,
             group.group_id,
             *self.identity,
             generation_id=group.generation_id,
@@ -288,40 +305,47 @@ class Transactions:
         key: tuple[CoordinatorKind, str] | None = None,
     ) -> Any:
         """Ask a coordinator until it says yes. Raises KafkaError, ProducerFenced or RequestTimedOut."""
-        kind, name = key or (CoordinatorKind.TRANSACTION, self._id)
+        kind, name = key or (CoordinatorKind.TRANSACTION, self.transactional_id)
 
         async def attempt() -> Any:
             response = await self._coordinators.ask(kind, name, api, request, codes=codes, least=least)
             found = next((code for code in codes(response) if code), 0)
             if found:
-                raise _refusal(error_code(found), f"{api.key.name} of transactional id {self._id}")
+                raise _refusal(error_code(found), f"{api.key.name} of transactional id {self.transactional_id}")
             return response
 
         try:
             return await self._patiently(attempt)
         except KafkaError as error:
             if error.error in _FENCED:
-                fenced = ProducerFenced(f"another producer has the transactional id {self._id}: {error}")
+                fenced = ProducerFenced(f"another producer has the transactional id {self.transactional_id}: {error}")
                 self._end_all(fenced)
                 raise fenced from error
             raise
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """As `Cluster.patiently`, but what completes within milliseconds is asked for again after some."""
+        last: ClientError | None = None
 
         async def hurried() -> T:
+            nonlocal last
             while True:
                 try:
                     return await attempt()
-                except _Completing:
+                except _Completing as error:
+                    last = error
                     await asyncio.sleep(_CONCURRENT_PAUSE_S)
+                except ClientError as error:
+                    last = error
+                    raise
 
         timeout_ms = self._cluster.options.timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._cluster.patiently(hurried)
         except TimeoutError:
-            raise RequestTimedOut(f"transactional id {self._id}: gave up after {timeout_ms} ms") from None
+            told = f"transactional id {self.transactional_id}: gave up after {timeout_ms} ms"
+            raise RequestTimedOut(f"{told}: {last}" if last else told) from None
 
     def _end_all(self, error: ClientError) -> None:
         self.state, self.cause = TransactionState.ENDED, error

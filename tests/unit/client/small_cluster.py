@@ -127,6 +127,7 @@ class SmallCluster:
         self.asked: list[Asked] = []
         self.on_request: Callable[[Asked], Any] = lambda asked: None
         self.newest = newest or {}
+        self.oldest: dict[ApiKey, int] = {}
         self.max_message_bytes = 1 << 30
         self.groups = SmallGroups()
         self.fetch_sessions = {node_id: SmallFetchSessions() for node_id in range(1, brokers + 1)}
@@ -199,7 +200,10 @@ class SmallCluster:
         await writer.drain()
 
     def _versions(self, error: ErrorCode) -> ApiVersionsResponse:
-        keys = [ApiVersionsResponseKey(k, 0, self.newest.get(k, APIS[k].versions[-1])) for k in sorted(SERVED)]
+        keys = [
+            ApiVersionsResponseKey(k, self.oldest.get(k, 0), self.newest.get(k, APIS[k].versions[-1]))
+            for k in sorted(SERVED)
+        ]
         return ApiVersionsResponse(error, keys)
 
     def _api_versions(self, _: Asked) -> ApiVersionsResponse:
@@ -288,6 +292,10 @@ class SmallCluster:
                 answer = ListOffsetPartitionResponse(part.partition_index)
                 if log is None or log.leader != asked.node_id:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif asked.header.api_version == 0:
+                    # Each batch is a segment of its own.
+                    starts = [read_entry(batch).base_offset for batch in log.batches]
+                    answer.old_style_offsets = [log.end_offset, *reversed(starts)][: part.max_num_offsets]
                 elif part.timestamp in (-1, -2):
                     answer.offset = log.end_offset if part.timestamp == -1 else log.start_offset
                 else:

@@ -7,7 +7,13 @@ sources, and would not be named.
 import importlib.util
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 
@@ -30,11 +36,27 @@ class DefaultSource(DataSource):
         reader: DataSourceStreamReader = _source().new_stream_reader(self.options, schema)
         return reader
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        writer: DataSourceWriter = _sink().new_writer(self.options, schema, overwrite=overwrite)
+        return writer
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        writer: DataSourceStreamWriter = _sink().new_stream_writer(self.options, schema, overwrite=overwrite)
+        return writer
+
 
 def _source() -> Any:
+    return _load("barnabas.pipeline.source.spark_source")
+
+
+def _sink() -> Any:
+    return _load("barnabas.pipeline.sink.spark_sink")
+
+
+def _load(module: str) -> Any:
     missing = [name for name in ("pyarrow", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(
             f"the data source barnabas needs {', '.join(missing)}: pip install 'barnabas[pipeline]'"
         )
-    return importlib.import_module("barnabas.pipeline.source.spark_source")
+    return importlib.import_module(module)

@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "logdirs": Entry("barnabas.admin.log_dirs", "logdirs", "Show log directories, their logs and the cleaner."),
     "dump-log": Entry("barnabas.admin.dump_log", "dump_log", "Show what stands in the files of a log directory."),
     "logs": Entry("barnabas.admin.logs", "logs", "Check whether what the logs hold is whole."),
+    "pipeline": Entry("barnabas.admin.pipeline", "pipeline", "Run a job of the data pipeline: load, audit and others."),
     "completion": Entry("barnabas.admin.completion", "completion", "Print the completion script of a shell."),
 }
 

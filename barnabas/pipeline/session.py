@@ -12,19 +12,32 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from barnabas.launcher.java import JavaMissing, find_java, read_major_version
+from barnabas.pipeline.jobs.job import JobFailed
 
 LEAST_JAVA: Final = 17
+THIS_MACHINE: Final = "local[*,4]"
+"""All its cores, and four attempts at a task as on a cluster: `local[*]` alone ends with the first worker that dies."""
+
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit runs us, which has started Java and chosen the Python already."""
 
 
-class SparkUnavailable(Exception):
+class SparkUnavailable(JobFailed):
     """Spark cannot be started here; the text says what is missing and what to do."""
 
 
-def new_session(name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start Spark, or get the session that runs. Raises SparkUnavailable."""
-    check_java(os.environ)
-    use_this_python(os.environ)
-    builder = SparkSession.builder.appName(name).master(master)
+def new_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Start Spark, or get the session that runs. Raises SparkUnavailable.
+
+    Without a master it is the one that spark-submit was told, else THIS_MACHINE.
+    """
+    builder = SparkSession.builder.appName(name)
+    if _SUBMITTED not in os.environ:
+        check_java(os.environ)
+        use_this_python(os.environ)
+        master = master or THIS_MACHINE
+    if master is not None:
+        builder = builder.master(master)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -1,19 +1,18 @@
 """The options of `barnabas-segments`, as values. Pure.
 
-What is accepted acts; an option that is not known is refused by name. Names are compared without case, as Spark hands
-them over.
+How options are taken, and that none is left over, stands in given_options.py.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.pipeline.source.options import OptionError
+from barnabas.pipeline.given_options import MIB, GivenOptions, OptionError, boolean, isolation, positive
 
 RECORDS: Final = "records"
 BATCHES: Final = "batches"
-_MIB: Final = 1024 * 1024
+_SPLIT_BYTES: Final = 128 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +30,31 @@ class SegmentOptions:
     beyond_high_watermark: bool = False
     include_headers: bool = False
     fail_on_data_loss: bool = True
-    split_bytes: int = 128 * _MIB
+    split_bytes: int = _SPLIT_BYTES
 
 
 def parse_segment_options(given: Mapping[str, str]) -> SegmentOptions:
     """The options of a query. Raises OptionError."""
-    values = {name.lower(): text for name, text in given.items()}
-    for name in given:
-        if name.lower() not in _BY_LOWER_NAME:
-            raise OptionError(f"option {name} is not known to barnabas-segments, which takes {', '.join(_NAMES)}")
-
-    def take(name: str, parse: Callable[[str], object], default: object) -> object:
-        text = values.get(name.lower())
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise OptionError(f"option {name} is {text!r}: {error}") from None
-
-    if ("path" in values) == ("paths" in values):
-        raise OptionError('say where the logs are: load("DIRECTORY"), or load() with several in a list, and not both')
-    paths = take("path", _one_path, None) or take("paths", _several_paths, ())
-    options = SegmentOptions(
-        paths=paths,  # type: ignore[arg-type]
-        topics=take("topics", _names, ()),  # type: ignore[arg-type]
-        table=take("table", _table, RECORDS),  # type: ignore[arg-type]
-        read_committed=bool(take("isolationLevel", _isolation, False)),
-        beyond_high_watermark=bool(take("beyondHighWatermark", _boolean, False)),
-        include_headers=bool(take("includeHeaders", _boolean, False)),
-        fail_on_data_loss=bool(take("failOnDataLoss", _boolean, True)),
-        split_bytes=take("splitBytes", _positive, 128 * _MIB),  # type: ignore[arg-type]
+    options = GivenOptions(given)
+    path = options.maybe("path", _one_path)
+    paths = options.maybe("paths", _several_paths)
+    parsed = SegmentOptions(
+        paths=path or paths or (),
+        topics=options.maybe("topics", _names) or (),
+        table=options.read("table", _table, RECORDS),
+        read_committed=options.read("isolationLevel", isolation, default=False),
+        beyond_high_watermark=options.read("beyondHighWatermark", boolean, default=False),
+        include_headers=options.read("includeHeaders", boolean, default=False),
+        fail_on_data_loss=options.read("failOnDataLoss", boolean, default=True),
+        split_bytes=options.read("splitBytes", positive, _SPLIT_BYTES),
     )
-    if options.table == BATCHES and (options.read_committed or options.include_headers):
-        name = "isolationLevel" if options.read_committed else "includeHeaders"
+    options.refuse_the_rest(of="the source barnabas-segments", names=_NAMES, client_names=_NAMES)
+    if (path is None) == (paths is None):
+        raise OptionError('say where the logs are: load("DIRECTORY"), or load() with several in a list, and not both')
+    if parsed.table == BATCHES and (parsed.read_committed or parsed.include_headers):
+        name = "isolationLevel" if parsed.read_committed else "includeHeaders"
         raise OptionError(f"option {name} is about records, and table is {BATCHES}; take one of them away")
-    return options
+    return parsed
 
 
 _NAMES: Final = (
@@ -80,7 +68,6 @@ _NAMES: Final = (
     "failOnDataLoss",
     "splitBytes",
 )
-_BY_LOWER_NAME: Final = {name.lower(): name for name in _NAMES}
 
 
 def _one_path(text: str) -> tuple[str, ...]:
@@ -117,21 +104,3 @@ def _table(text: str) -> str:
     if text not in {RECORDS, BATCHES}:
         raise ValueError(f"it must be {RECORDS} or {BATCHES}")
     return text
-
-
-def _isolation(text: str) -> bool:
-    if text not in {"read_committed", "read_uncommitted"}:
-        raise ValueError("it must be read_committed or read_uncommitted")
-    return text == "read_committed"
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise ValueError("it must be true or false")
-    return text.lower() == "true"
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
-        raise ValueError("it must be a whole number greater than 0")
-    return int(text)

@@ -1,11 +1,14 @@
 """What one task reads of a segment, and how segments are cut into such parts at entries of their offset index.
 
 Parts of a segment meet at one position that both take from the same entry, so together they hold every byte: an index
-that is wrong makes a part that cannot be read, and hides nothing.
+that is wrong makes a part that cannot be read, and hides nothing. Where records from a time on are asked for, a closed
+segment's time index says where they begin, as it does when a broker is asked for that time.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final
 
 from barnabas.client.fetched_records import AbortedRange
@@ -74,9 +77,10 @@ def _plan_log(disk: Disk, copy: LogCopy, options: SegmentOptions, pushed: Pushed
             if is_last and expected_end is not None and segment.base_offset < expected_end:
                 raise LogEndsEarly(copy.topic_partition, end=segment.base_offset, expected_end=expected_end)
             continue
-        if not is_last and pushed.since_ms is not None and _is_older(disk, segment, pushed.since_ms):
+        first = 0 if is_last or pushed.since_ms is None else _first_position(disk, segment, pushed.since_ms)
+        if first == segment.size_bytes:
             continue
-        for position, end_position in _cut(disk, segment, options.split_bytes):
+        for position, end_position in _cut(disk, segment, first, options.split_bytes):
             at_the_end = is_last and end_position == segment.size_bytes
             yield SegmentSplit(
                 copy.topic_partition,
@@ -119,35 +123,50 @@ def _aborted(stability: Stability | None, base_offset: int) -> tuple[AbortedRang
     return tuple(AbortedRange(each.producer_id, each.first_offset) for each in spans)
 
 
-def _is_older(disk: Disk, segment: SegmentFile, since_ms: int) -> bool:
-    """Whether a closed segment's time index says that no record of it is so late."""
-    path = segment.path.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX
+def _first_position(disk: Disk, segment: SegmentFile, since_ms: int) -> int:
+    """Up to where a closed segment's indexes say that no record is so late; 0 where they do not say."""
+    with (
+        _opened(disk, segment, TIME_INDEX_SUFFIX, TIME_ENTRY) as times,
+        _opened(disk, segment, INDEX_SUFFIX, OFFSET_ENTRY) as offsets,
+    ):
+        try:
+            if times is None or (latest := times.last) is None:
+                return 0
+            if latest[0] < since_ms:
+                return segment.size_bytes
+            # Up to an entry's offset no record is later than its time.
+            older = times.last_at_most(since_ms - 1)
+            entry = None if older is None or offsets is None else offsets.last_at_most(older[1])
+        except CorruptIndex:
+            return 0
+    return entry[1] if entry is not None and 0 <= entry[1] < segment.size_bytes else 0
+
+
+def _cut(disk: Disk, segment: SegmentFile, position: int, split_bytes: int) -> Iterator[tuple[int, int]]:
+    """The positions of parts of about that size, from this position on."""
+    size = segment.size_bytes
+    if size - position > split_bytes:
+        with _opened(disk, segment, INDEX_SUFFIX, OFFSET_ENTRY) as index:
+            try:
+                while index is not None and (entry := index.first_at_least(position + split_bytes)) is not None:
+                    if not position < entry[1] < size:
+                        break
+                    yield position, entry[1]
+                    position = entry[1]
+            except CorruptIndex:
+                pass  # the rest is one part
+    yield position, size
+
+
+@contextmanager
+def _opened(disk: Disk, segment: SegmentFile, suffix: str, entry: Struct) -> Iterator[StoredIndex | None]:
+    """An index of a segment, None where it has none."""
+    path = segment.path.removesuffix(LOG_SUFFIX) + suffix
     if not disk.exists(path):
-        return False
-    index = StoredIndex(disk.open(path, writable=False), TIME_ENTRY)
+        yield None
+        return
+    index = StoredIndex(disk.open(path, writable=False), entry)
     try:
-        last = index.last
-    except CorruptIndex:
-        return False
+        yield index
     finally:
         index.close()
-    return last is not None and last[0] < since_ms
-
-
-def _cut(disk: Disk, segment: SegmentFile, split_bytes: int) -> Iterator[tuple[int, int]]:
-    """The positions of parts of about that size."""
-    position, size = 0, segment.size_bytes
-    path = segment.path.removesuffix(LOG_SUFFIX) + INDEX_SUFFIX
-    if size > split_bytes and disk.exists(path):
-        index = StoredIndex(disk.open(path, writable=False), OFFSET_ENTRY)
-        try:
-            while (entry := index.first_at_least(position + split_bytes)) is not None:
-                if not position < entry[1] < size:
-                    break
-                yield position, entry[1]
-                position = entry[1]
-        except CorruptIndex:
-            pass  # the rest is one part
-        finally:
-            index.close()
-    yield position, size

@@ -31,7 +31,16 @@ async def plan_batch(view: ClusterView, options: SourceOptions, pushed: Pushed) 
     ranges, losses = clip_ranges(begins, resolve_end(options.end, spans, ends), spans)
     report(losses, options)
     ranges = await _narrow(view, ranges, pushed)
-    return split_ranges(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+    segments = None
+    if options.min_partitions is not None and options.min_partitions > len(ranges):
+        # In a stream cuts stay even: a batch that comes again must be cut as before, and segments go and are merged.
+        segments = await view.segment_starts(each.topic_partition for each in ranges)
+    return split_ranges(
+        ranges,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+        segment_starts=segments,
+    )
 
 
 def report(losses: list[Loss], options: SourceOptions) -> None:

@@ -9,12 +9,15 @@ from typing import Final, Self
 
 from barnabas.client.admin import EARLIEST, LATEST, Admin, ConfigResource, ResourceType
 from barnabas.client.batch_probe import headers_at
-from barnabas.client.cluster import Cluster, ClusterOptions, open_cluster
+from barnabas.client.cluster import Cluster, ClusterOptions
 from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import KafkaError
 from barnabas.client.metadata import ClusterMetadata
+from barnabas.client.segment_starts import segment_starts
+from barnabas.pipeline import connecting
+from barnabas.pipeline.given_options import OptionError
 from barnabas.pipeline.source.offsets import Stamp
-from barnabas.pipeline.source.options import Fetching, OptionError, SourceOptions
+from barnabas.pipeline.source.options import Fetching, SourceOptions
 from barnabas.pipeline.source.planning import LogSpan, Spans
 from barnabas.pipeline.source.subscription import Partitions, TopicPattern, Topics
 from barnabas.protocol.error_code import ErrorCode
@@ -31,10 +34,7 @@ def connect(bootstrap_servers: str, fetching: Fetching) -> Cluster:
         request_timeout_ms=fetching.request_timeout_ms,
         timeout_ms=fetching.timeout_ms,
     )
-    try:
-        return open_cluster(bootstrap_servers, options=options)
-    except ValueError as error:
-        raise OptionError(f"option kafka.bootstrap.servers={bootstrap_servers!r}: {error}") from None
+    return connecting.connect(bootstrap_servers, options)
 
 
 class ClusterView:
@@ -103,6 +103,10 @@ class ClusterView:
         """The first offset at or after a time in each partition, NO_RECORD where there is none."""
         found = await self._admin.list_offsets(times_ms, isolation_level=self._isolation)
         return {each: answer.offset for each, answer in found.items()}
+
+    async def segment_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
+        """The first offsets of the segments of each log, rising; empty where the broker does not tell."""
+        return await segment_starts(self._cluster, list(partitions))
 
     async def stamps_before(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Stamp]:
         """What holds the last record before each offset, where it can be seen."""

@@ -141,4 +141,6 @@ def _since_ms(each: Any) -> int | None:
         return None
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return None
-    return max((value - _EPOCH) // dt.timedelta(milliseconds=1), 0)
+    since_ms = (value - _EPOCH) // dt.timedelta(milliseconds=1)
+    # Records without a time count as one of before 1970, and no leader finds these by time.
+    return since_ms if since_ms >= 0 else None

@@ -1,14 +1,25 @@
 """The options of the source: names and rules of Spark's own Kafka source, as values. Pure.
 
-What is accepted acts. An option that is not known, that Spark's source refuses, or that has nothing to act on here is
-refused by name with what to do. Names are compared without case, as Spark hands them over.
+How options are taken, and that none is left over, stands in given_options.py.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
+from barnabas.pipeline.given_options import (
+    MIB,
+    GivenOptions,
+    OptionError,
+    boolean,
+    duration_ms,
+    isolation,
+    natural,
+    plaintext,
+    positive,
+    positive_int32,
+)
 from barnabas.pipeline.source.partition_json import parse_numbers, parse_partitions
 from barnabas.pipeline.source.subscription import (
     EARLIEST,
@@ -26,13 +37,8 @@ from barnabas.pipeline.source.subscription import (
 
 T = TypeVar("T")
 
-MIB: Final = 1024 * 1024
 MOST_BATCH_BYTES: Final = 1024 * MIB - 1
 """What one compressed batch may hold at most; Arrow's arrays of bytes end at twice that."""
-
-
-class OptionError(ValueError):
-    """An option that cannot be taken; the text names it, its value and what would do."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class SourceOptions:
 
 def parse_batch_options(given: Mapping[str, str]) -> SourceOptions:
     """The options of a batch query: from earliest to latest unless they say otherwise. Raises OptionError."""
-    options = _Given(given)
+    options = GivenOptions(given)
     options.refuse(_STREAM_ONLY, "it acts in streaming queries alone; take it away")
     start = _edge(options, "starting", LogEdge.EARLIEST)
     end = _edge(options, "ending", LogEdge.LATEST)
@@ -92,63 +98,17 @@ def parse_batch_options(given: Mapping[str, str]) -> SourceOptions:
 
 def parse_stream_options(given: Mapping[str, str]) -> SourceOptions:
     """The options of a streaming query: from latest on unless they say otherwise. Raises OptionError."""
-    options = _Given(given)
+    options = GivenOptions(given)
     options.refuse(_BATCH_ONLY, "is of batch queries: a streaming query has no end; take it away")
     return _common(options, _edge(options, "starting", LogEdge.LATEST), LogEdge.LATEST)
 
 
-class _Given:
-    """Options by lower-case name, and which of them were asked for."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._values = {name.lower(): value for name, value in given.items()}
-        self._known: set[str] = set()
-
-    def text(self, name: str) -> str | None:
-        self._known.add(name.lower())
-        return self._values.get(name.lower())
-
-    def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            return parse(text.strip())
-        except ValueError as error:
-            self.fail(name, str(error))
-
-    def maybe(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """What `read` returns, or None where the option is not given."""
-        nothing: T | None = None
-        return self.read(name, parse, nothing)
-
-    def fail(self, name: str, why: str) -> NoReturn:
-        value = self._values.get(name.lower())
-        raise OptionError(f"option {name}={value!r}: {why}" if value is not None else f"option {name}: {why}")
-
-    def refuse(self, names: Mapping[str, str] | tuple[str, ...], why: str) -> None:
-        for name in names:
-            if self.text(name) is not None:
-                self.fail(name, names[name] if isinstance(names, Mapping) else why)
-
-    def refuse_the_rest(self) -> None:
-        for name in self._values:
-            if name not in self._known:
-                is_client = name.startswith("kafka.")
-                why = "no such setting acts in this client" if is_client else "no option of the source barnabas"
-                names = _CLIENT_NAMES if is_client else _NAMES
-                self.fail(name, f"{why}; take it away (these act: {', '.join(names)})")
-
-
-def _common(options: _Given, start: Edge, end: Edge) -> SourceOptions:
+def _common(options: GivenOptions, start: Edge, end: Edge) -> SourceOptions:
     options.refuse(_REFUSED, "")
-    servers = options.text("kafka.bootstrap.servers")
-    if not servers:
-        options.fail("kafka.bootstrap.servers", "it must name brokers, as host:port with commas between")
     strategy = options.text(_STRATEGY) or "error"
     if strategy.lower() not in {"error", "latest"}:
         options.fail(_STRATEGY, "it must be error or latest")
-    least, most = (options.maybe(f"{name}OffsetsPerTrigger", _positive) for name in ("min", "max"))
+    least, most = (options.maybe(f"{name}OffsetsPerTrigger", positive) for name in ("min", "max"))
     if least is not None and most is not None and least > most:
         options.fail("minOffsetsPerTrigger", f"it is greater than maxOffsetsPerTrigger={most}")
     if least is None and options.text("maxTriggerDelay") is not None:
@@ -156,29 +116,29 @@ def _common(options: _Given, start: Edge, end: Edge) -> SourceOptions:
     if not isinstance(start, AtTime | AtTimes) and options.text(_STRATEGY) is not None:
         options.fail(_STRATEGY, "it acts where the query starts at a time; take it away")
     parsed = SourceOptions(
-        bootstrap_servers=servers,
+        bootstrap_servers=options.bootstrap_servers(),
         subscription=_subscription(options),
         start=start,
         end=end,
         start_at_latest_without_record=strategy.lower() == "latest",
-        fail_on_data_loss=options.read("failOnDataLoss", _boolean, default=True),
-        include_headers=options.read("includeHeaders", _boolean, default=False),
-        read_committed=options.read("kafka.isolation.level", _isolation, default=False),
-        min_partitions=options.maybe("minPartitions", _positive),
-        max_records_per_partition=options.maybe("maxRecordsPerPartition", _positive),
+        fail_on_data_loss=options.read("failOnDataLoss", boolean, default=True),
+        include_headers=options.read("includeHeaders", boolean, default=False),
+        read_committed=options.read("kafka.isolation.level", isolation, default=False),
+        min_partitions=options.maybe("minPartitions", positive),
+        max_records_per_partition=options.maybe("maxRecordsPerPartition", positive),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
-        max_trigger_delay_ms=options.read("maxTriggerDelay", _duration_ms, SourceOptions.max_trigger_delay_ms),
-        offset_attempts=options.read("fetchOffset.numRetries", _positive, SourceOptions.offset_attempts),
-        offset_pause_ms=options.read("fetchOffset.retryIntervalMs", _natural, SourceOptions.offset_pause_ms),
+        max_trigger_delay_ms=options.read("maxTriggerDelay", duration_ms, SourceOptions.max_trigger_delay_ms),
+        offset_attempts=options.read("fetchOffset.numRetries", positive, SourceOptions.offset_attempts),
+        offset_pause_ms=options.read("fetchOffset.retryIntervalMs", natural, SourceOptions.offset_pause_ms),
         fetching=_fetching(options),
     )
-    options.read("kafka.security.protocol", _plaintext, None)
-    options.refuse_the_rest()
+    options.read("kafka.security.protocol", plaintext, None)
+    options.refuse_the_rest(of="the source barnabas", names=_NAMES, client_names=_CLIENT_NAMES)
     return parsed
 
 
-def _subscription(options: _Given) -> Subscription:
+def _subscription(options: GivenOptions) -> Subscription:
     names = ("subscribe", "subscribePattern", "assign")
     given = [name for name in names if options.text(name) is not None]
     if len(given) != 1:
@@ -191,7 +151,7 @@ def _subscription(options: _Given) -> Subscription:
     return TopicPattern(options.read(name, _some(_pattern), ""))
 
 
-def _edge(options: _Given, side: str, default: Edge) -> Edge:
+def _edge(options: GivenOptions, side: str, default: Edge) -> Edge:
     """A time for all goes before times, times before offsets, as in Spark's source; all that is given must be right."""
     at_offsets = options.read(f"{side}Offsets", _offsets, default)
     at_times = options.maybe(f"{side}OffsetsByTimestamp", _times)
@@ -199,7 +159,7 @@ def _edge(options: _Given, side: str, default: Edge) -> Edge:
     return at_time or at_times or at_offsets
 
 
-def _fetching(options: _Given) -> Fetching:
+def _fetching(options: GivenOptions) -> Fetching:
     names = {
         "kafka.max.partition.fetch.bytes": "partition_max_bytes",
         "kafka.fetch.min.bytes": "min_bytes",
@@ -211,7 +171,7 @@ def _fetching(options: _Given) -> Fetching:
         "maxBatchBytes": "batch_bytes",
         "rowsPerArrowBatch": "rows_per_batch",
     }
-    numbers = {field: options.maybe(name, _positive_int32) for name, field in names.items()}
+    numbers = {field: options.maybe(name, positive_int32) for name, field in names.items()}
     client_id = options.text("kafka.client.id") or Fetching.client_id
     fetching = Fetching(client_id, **{field: number for field, number in numbers.items() if number is not None})
     if fetching.batch_bytes > MOST_BATCH_BYTES:
@@ -269,54 +229,8 @@ def _times(text: str) -> AtTimes:
 
 
 def _time(text: str) -> AtTime:
-    return AtTime(_natural(text))
+    return AtTime(natural(text))
 
-
-def _natural(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError("it must be a whole number, not negative")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    number = _natural(text)
-    if number == 0:
-        raise ValueError("it must be greater than 0")
-    return number
-
-
-def _positive_int32(text: str) -> int:
-    number = _positive(text)
-    if number >= 1 << 31:
-        raise ValueError("it must be less than 2147483648")
-    return number
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise ValueError("it must be true or false")
-    return text.lower() == "true"
-
-
-def _isolation(text: str) -> bool:
-    if text not in {"read_committed", "read_uncommitted"}:
-        raise ValueError("it must be read_committed or read_uncommitted")
-    return text == "read_committed"
-
-
-def _plaintext(text: str) -> None:
-    if text.upper() != "PLAINTEXT":
-        raise ValueError("this client speaks PLAINTEXT only")
-
-
-def _duration_ms(text: str) -> int:
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower(), re.ASCII)
-    if found is None or found[2] not in _UNITS_MS:
-        raise ValueError("it must be a time such as 30s, 15m or 1h")
-    return int(found[1]) * _UNITS_MS[found[2]]
-
-
-_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 _STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 _STREAM_ONLY: Final = (

@@ -5,7 +5,8 @@ An edge is resolved in two steps: `questions` says what to ask of the leaders (L
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -127,12 +128,18 @@ def limited_ends(
 
 
 def split_ranges(
-    ranges: Iterable[TopicRange], *, min_partitions: int | None, max_records: int | None
+    ranges: Iterable[TopicRange],
+    *,
+    min_partitions: int | None,
+    max_records: int | None,
+    segment_starts: Mapping[TopicPartition, Sequence[int]] | None = None,
 ) -> list[TopicRange]:
     """Tasks that read `ranges`: each of `max_records` offsets at most, and `min_partitions` tasks if offsets suffice.
 
-    The largest parts are halved, thirded and so on first; small ranges stay whole.
+    The largest parts are halved, thirded and so on first; small ranges stay whole. Without `max_records` a cut moves
+    to a segment's start by up to half a part, so that no two tasks read the same file, nor the batch at the cut twice.
     """
+    starts = {} if segment_starts is None or max_records is not None else segment_starts
     filled = [each for each in ranges if each.size > 0]
     parts = [1 if max_records is None else -(-each.size // max_records) for each in filled]
     wanted = min(min_partitions or 0, sum(each.size for each in filled))
@@ -142,12 +149,30 @@ def split_ranges(
         _, at = heapq.heappop(heap)
         parts[at] += 1
         heapq.heappush(heap, (-filled[at].size / parts[at], at))
-    return [piece for each, count in zip(filled, parts, strict=True) for piece in _divide(each, count)]
+    return [
+        piece
+        for each, count in zip(filled, parts, strict=True)
+        for piece in _divide(each, count, starts.get(each.topic_partition, ()))
+    ]
 
 
-def _divide(whole: TopicRange, count: int) -> list[TopicRange]:
-    edges = [whole.start + whole.size * at // count for at in range(count + 1)]
+def _divide(whole: TopicRange, count: int, starts: Sequence[int]) -> list[TopicRange]:
+    """`starts` rise."""
+    reach = whole.size // count // 2
+    edges = [whole.start]
+    for at in range(1, count):
+        even = whole.start + whole.size * at // count
+        near = [(abs(start - even), start) for start in _around(starts, even) if edges[-1] < start < whole.end]
+        distance, start = min(near, default=(0, even))
+        edges.append(start if distance <= reach else even)
+    edges.append(whole.end)
     return [TopicRange(whole.topic_partition, *edges[at : at + 2]) for at in range(count)]
+
+
+def _around(numbers: Sequence[int], number: int) -> Sequence[int]:
+    """The last one up to `number` and the first one from it on."""
+    at = bisect_left(numbers, number)
+    return numbers[max(0, at - 1) : at + 1]
 
 
 @dataclass(slots=True)

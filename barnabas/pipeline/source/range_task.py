@@ -19,6 +19,7 @@ from barnabas.client.consumer_options import IsolationLevel
 from barnabas.client.errors import ClientError, KafkaError
 from barnabas.client.range_reader import FetchedBatches, OffsetRange, RangeReader, RangeReaderOptions
 from barnabas.pipeline.columns.decoder import ColumnDecoder, DecodeOptions
+from barnabas.pipeline.connecting import reach
 from barnabas.pipeline.source.cluster_view import connect
 from barnabas.pipeline.source.data_loss import Loss, data_lost
 from barnabas.pipeline.source.offsets import Stamp
@@ -88,6 +89,8 @@ async def fetch_range(planned: PlannedRange, options: SourceOptions) -> AsyncGen
     at, position, end = planned.range.topic_partition, planned.range.start, planned.range.end
     async with AsyncExitStack() as exits:
         cluster = await exits.enter_async_context(connect(options.bootstrap_servers, options.fetching))
+        # The planner had an answer a moment ago: who does not answer now is being started again.
+        await reach(cluster)
         while position < end:
             reader = RangeReader(cluster, {at: OffsetRange(position, end)}, options=_reader_options(options))
             try:

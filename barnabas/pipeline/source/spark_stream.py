@@ -80,10 +80,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             runner.run(view.__aexit__())
             runner.close()
 
+    def _new_planner(self, view: ClusterView) -> StreamPlanner:
+        return StreamPlanner(view, self._options)
+
     def _run(self, call: Callable[[StreamPlanner], Awaitable[T]]) -> T:
         if self._open is None:
             view = ClusterView(self._options)
-            self._open = asyncio.Runner(), view, StreamPlanner(view, self._options)
+            self._open = asyncio.Runner(), view, self._new_planner(view)
             self._open[0].run(view.__aenter__())
         runner, _, planner = self._open
 

@@ -247,6 +247,26 @@ def test_predicates_spare_partitions_segments_and_records(root: Path) -> None:
         assert [split.base_offset for split in late] == segments
 
 
+def test_a_time_index_says_where_a_segment_is_read_from(tmp_path: Path) -> None:
+    older, newer = numbered(0, 400), numbered(400, 10, time=1000)
+    write_log(tmp_path, [(0, older), (400, newer)], interval_bytes=500)
+    write_high_watermarks(tmp_path, {PAGES: 410})
+    [whole, last] = plan(tmp_path)
+    assert (whole.position, last.position) == (0, 0)
+    begins = []
+    for since_ms in (1001, 1150, 1300, 1399):
+        late = plan(tmp_path, pushed=Pushed(since_ms=since_ms), split_bytes=2000)
+        assert [part.position for part in late[1:-1]] == [part.end_position for part in late[:-2]]
+        begins.append(late[0].position)
+        # Each record from that time on, and hardly any before.
+        found = [offset for offset, _ in read(late)]
+        assert found == list(range(found[0], 410))
+        assert since_ms - 1000 - 60 <= found[0] <= since_ms - 1000
+    assert begins == sorted(set(begins))
+    (tmp_path / "pages-0" / f"{0:020d}.index").unlink()
+    assert [part.position for part in plan(tmp_path, pushed=Pushed(since_ms=1399))] == [0, 0]
+
+
 def test_batches_are_told_from_their_headers_damaged_ones_too(tmp_path: Path) -> None:
     sound = batch_of([Record(0, 7, b"k", b"v"), Record(3, 9, None, None)], codec=Codec.ZSTD, producer_id=5)
     damaged = bytearray(batch_of([Record(4, 8, None, b"w")], transactional=True))

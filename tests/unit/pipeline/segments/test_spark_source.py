@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from barnabas.pipeline.given_options import OptionError
 from barnabas.pipeline.segments.options import BATCHES, SegmentOptions, parse_segment_options
 from barnabas.pipeline.segments.spark_source import default_schema, new_reader
 from barnabas.pipeline.source.columns_asked import ColumnError
-from barnabas.pipeline.source.options import OptionError
 from tests.unit.pipeline.columns.logs import Record, batch_of
 from tests.unit.pipeline.segments.log_files import write_log
 
@@ -41,17 +41,20 @@ def test_options_are_taken_by_name_without_case() -> None:
     [
         ({}, "say where the logs are"),
         ({"path": "a", "paths": '["b"]'}, "say where the logs are"),
-        ({"path": ""}, "option path is '': it must name a directory"),
-        ({"path": "s3://bucket/logs"}, "option path is 's3://bucket/logs': logs are read from file systems"),
+        ({"path": ""}, "option path='': it must name a directory"),
+        ({"path": "s3://bucket/logs"}, "option path='s3://bucket/logs': logs are read from file systems"),
         ({"paths": "[1]"}, "must be a JSON list of directories"),
-        ({"paths": "nonsense"}, "option paths is 'nonsense'"),
+        ({"paths": "nonsense"}, "option paths='nonsense'"),
         ({"paths": '["a", "a"]'}, "a directory is named twice"),
-        ({"path": "a", "topic": "pages"}, "option topic is not known to barnabas-segments, which takes path, paths"),
+        (
+            {"path": "a", "topic": "pages"},
+            "option topic='pages': no option of the source barnabas-segments; take it away (these act: path,",
+        ),
         ({"path": "a", "topics": "x,,y"}, "names of topics with commas"),
-        ({"path": "a", "table": "rows"}, "option table is 'rows': it must be records or batches"),
+        ({"path": "a", "table": "rows"}, "option table='rows': it must be records or batches"),
         ({"path": "a", "isolationLevel": "snapshot"}, "it must be read_committed or read_uncommitted"),
-        ({"path": "a", "failOnDataLoss": "yes"}, "option failOnDataLoss is 'yes': it must be true or false"),
-        ({"path": "a", "splitBytes": "0"}, "a whole number greater than 0"),
+        ({"path": "a", "failOnDataLoss": "yes"}, "option failOnDataLoss='yes': it must be true or false"),
+        ({"path": "a", "splitBytes": "0"}, "it must be greater than 0"),
         ({"path": "a", "table": "batches", "includeHeaders": "true"}, "option includeHeaders is about records"),
         (
             {"path": "a", "table": "batches", "isolationLevel": "read_committed"},

@@ -56,6 +56,15 @@ async def test_predicates_choose_partitions_and_cut_ranges(small: SmallCluster) 
     assert await plan(small, Pushed(since_ms=12)) == [TopicRange(T0, 12, 20)]
 
 
+async def test_predicates_widen_no_range_that_the_options_say(small: SmallCluster) -> None:
+    edges = {"startingOffsets": '{"t":{"0":8,"1":2}}', "endingOffsets": '{"t":{"0":15,"1":6}}'}
+    wanted = [TopicRange(T0, 8, 15), TopicRange(T1, 2, 6)]
+    for pushed in (Pushed(since_ms=1), Pushed(least_offset=1), Pushed(end_offset=18)):
+        assert await plan(small, pushed, **edges) == wanted
+    both = Pushed(since_ms=9, least_offset=10)
+    assert await plan(small, both, **edges) == [TopicRange(T0, 10, 15)]
+
+
 async def test_large_ranges_are_split(small: SmallCluster) -> None:
     split = await plan(small, minPartitions="3")
     assert split == [TopicRange(T0, 0, 10), TopicRange(T0, 10, 20), TopicRange(T1, 0, 10)]

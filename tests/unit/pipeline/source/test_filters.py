@@ -50,6 +50,7 @@ def test_null_is_left_to_spark(each: Filter) -> None:
         ([EqualTo(OFFSET, 7)], (7, 8)),
         ([GreaterThan(OFFSET, 7), LessThan(OFFSET, 20)], (8, 20)),
         ([GreaterThanOrEqual(OFFSET, 7), GreaterThan(OFFSET, 8), LessThanOrEqual(OFFSET, 20)], (9, 21)),
+        ([LessThan(OFFSET, 20), LessThanOrEqual(OFFSET, 18), LessThan(OFFSET, 30)], (None, 19)),
         ([IsNotNull(OFFSET)], (None, None)),
     ],
 )
@@ -65,7 +66,14 @@ def test_a_bound_of_time_moves_the_start_and_is_looked_at_again() -> None:
     assert pushed.since_ms == 1500
     assert left[0] is bound
     assert len(left) == 2
+    assert push([bound, GreaterThan(TIMESTAMP, time.replace(second=0))])[0].since_ms == 1500
     assert push([GreaterThan(TIMESTAMP, time.replace(tzinfo=None))])[0].since_ms is None
+
+
+def test_a_bound_before_1970_moves_nothing_as_records_without_a_time_count_as_of_then() -> None:
+    pushed, left = push([GreaterThan(TIMESTAMP, dt.datetime(1960, 1, 1, tzinfo=dt.UTC))])
+    assert pushed.since_ms is None
+    assert len(left) == 1
 
 
 def test_all_else_is_left_to_spark() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from barnabas.pipeline.source.options import OptionError, SourceOptions, parse_batch_options, parse_stream_options
+from barnabas.pipeline.given_options import OptionError
+from barnabas.pipeline.source.options import SourceOptions, parse_batch_options, parse_stream_options
 from barnabas.pipeline.source.subscription import (
     AtOffsets,
     AtTime,

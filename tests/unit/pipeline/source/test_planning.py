@@ -107,3 +107,32 @@ def test_a_trigger_waits_for_enough_offsets_but_not_for_ever() -> None:
     assert delay.is_due(10, now_ms=1499)
     assert not delay.is_due(9, now_ms=2498)
     assert delay.is_due(0, now_ms=2499)
+
+
+def test_cuts_move_to_the_starts_of_segments_that_are_near() -> None:
+    whole = [TopicRange(T0, 0, 100)]
+
+    def cuts(starts: list[int], parts: int = 4, most: int | None = None) -> list[int]:
+        split = split_ranges(whole, min_partitions=parts, max_records=most, segment_starts={T0: starts})
+        return [each.start for each in split[1:]]
+
+    assert cuts([]) == [25, 50, 75]
+    assert cuts([0, 13, 30, 55, 100]) == [30, 55, 75]
+    assert cuts([37, 38, 62]) == [37, 38, 75], "no part is longer than two"
+    assert cuts([24, 26, 49, 51]) == [24, 49, 75], "the nearest, the lower one of two"
+    assert cuts([50], parts=100) == list(range(1, 100))
+    assert cuts([30], most=25) == [25, 50, 75], "no task may get more"
+    assert split_ranges(whole, min_partitions=2, max_records=None, segment_starts={T1: [49]})[1].start == 50
+
+
+@given(
+    st.lists(st.integers(0, 50), max_size=10), st.integers(1, 60), st.lists(st.integers(0, 60), max_size=20).map(sorted)
+)
+def test_tasks_cut_at_segments_cover_ranges_too(sizes: list[int], least: int, starts: list[int]) -> None:
+    ranges = [TopicRange(TopicPartition("t", at), 3, 3 + size) for at, size in enumerate(sizes)]
+    told = dict.fromkeys((each.topic_partition for each in ranges), starts)
+    split = split_ranges(ranges, min_partitions=least, max_records=None, segment_starts=told)
+    assert [(each.topic_partition, offset) for each in split for offset in range(each.start, each.end)] == [
+        (each.topic_partition, offset) for each in ranges for offset in range(each.start, each.end)
+    ]
+    assert len(split) == len(split_ranges(ranges, min_partitions=least, max_records=None))

@@ -11,7 +11,7 @@ from barnabas.pipeline.source.options import SourceOptions, parse_batch_options
 from barnabas.pipeline.source.planning import TopicRange
 from barnabas.pipeline.source.range_task import PlannedRange, ReadStalled, fetch_range, next_answer
 from barnabas.protocol.entries import iterate_entries
-from tests.unit.client.small_cluster import SmallCluster
+from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
 from tests.unit.pipeline.source.topics import T0, delete_records, fill, make_anew, options_of
 
 
@@ -47,6 +47,21 @@ def topic(small: SmallCluster) -> None:
 async def test_a_range_is_read_in_small_answers(small: SmallCluster) -> None:
     wanted = options(small, **{"kafka.max.partition.fetch.bytes": "200", "maxBytesInFlight": "400"})
     assert await offsets_of(PlannedRange(TopicRange(T0, 3, 42)), wanted) == list(range(3, 42))
+
+
+async def test_brokers_that_are_being_started_again_are_waited_for(small: SmallCluster) -> None:
+    refused = 0
+
+    def start_slowly(asked: Asked) -> None:
+        nonlocal refused
+        if refused < 3:
+            refused += 1
+            raise Hangup
+
+    small.on_request = start_slowly
+    planned = PlannedRange(TopicRange(T0, 3, 42))
+    assert await offsets_of(planned, options(small)) == list(range(3, 42))
+    assert refused == 3
 
 
 async def test_a_log_that_starts_later_ends_the_task_or_is_read_from_its_start(small: SmallCluster) -> None:

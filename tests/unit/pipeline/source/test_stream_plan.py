@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from barnabas.pipeline.given_options import OptionError
 from barnabas.pipeline.source.cluster_view import ClusterView
 from barnabas.pipeline.source.data_loss import DataLost, WrongCluster
 from barnabas.pipeline.source.offsets import StreamOffset, read_stream_offset
-from barnabas.pipeline.source.options import OptionError, parse_stream_options
+from barnabas.pipeline.source.options import parse_stream_options
 from barnabas.pipeline.source.planning import TopicRange
 from barnabas.pipeline.source.stream_plan import StreamPlanner
 from barnabas.protocol.ids import ApiKey, TopicPartition

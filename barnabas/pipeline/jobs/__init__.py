@@ -1,0 +1,1 @@
+"""What every job of the pipeline has: a configuration, a report, a line of progress, Spark when it asks for it."""

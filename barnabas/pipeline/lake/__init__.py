@@ -1,0 +1,1 @@
+"""Tables of a lake: Parquet files that count when a commit names them. Delta, or Parquet with manifests."""

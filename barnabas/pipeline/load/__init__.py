@@ -1,0 +1,1 @@
+"""The job `load`: topics into tables of a lake, each record once."""

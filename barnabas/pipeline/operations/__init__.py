@@ -1,0 +1,1 @@
+"""Operational data: what brokers and hosts are busy with, as events in a topic; minutes of it, and what is too much."""

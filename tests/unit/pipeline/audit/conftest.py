@@ -1,0 +1,5 @@
+"""A small cluster in this process."""
+
+from tests.unit.pipeline.source.conftest import small
+
+__all__ = ["small"]

@@ -51,6 +51,19 @@ def test_a_schema_with_fewer_columns_reads_these(spark: SparkSession, broker: Ru
         reading(spark, broker, topic).schema("value string").load().collect()
 
 
+def test_large_partitions_are_split_where_segments_begin(spark: SparkSession, broker: RunningBroker) -> None:
+    topic = broker.new_topic(settings={"retention.ms": "-1", "segment.bytes": "5000"})
+    produced = produce(broker.bootstrap, topic, counted(3_000), **{"batch.num.messages": 50})
+    table = reading(spark, broker, topic, minPartitions="4").load()
+    assert broker.log_directory is not None
+    segments = {int(each.stem) for each in (broker.log_directory / f"{topic}-0").glob("*.log")}
+    assert len(segments) > 6
+    tasks = table.selectExpr("spark_partition_id() task", "offset").groupBy("task").agg({"offset": "min"}).collect()
+    assert len(tasks) == 4
+    assert {row["min(offset)"] for row in tasks} <= segments
+    assert [bytes(row.value) for row in table.orderBy("offset").collect()] == [each.value for each in produced]
+
+
 def test_aborted_transactions_are_read_only_when_they_are_asked_for(spark: SparkSession, broker: RunningBroker) -> None:
     topic = new_topic(broker)
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "linger.ms": 5}

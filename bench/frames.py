@@ -60,6 +60,13 @@ def produce_error(answer: bytes | bytearray, topic: str) -> int:
     return int(error)
 
 
+def fetch_overhead(topic: str) -> int:
+    """Bytes of the answer to a Fetch of one partition that are not records, less the size in front."""
+    # Correlation id, throttle time; one topic with its name; one partition: its number, error, high watermark, last
+    # stable offset, aborted transactions (none), the records' length.
+    return 4 + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8 + 8 + 4 + 4
+
+
 def fetch(
     topic: str, partitions: Iterable[tuple[int, int]], *, max_bytes: int, max_wait_ms: int = 0, min_bytes: int = 0
 ) -> bytes:

@@ -24,6 +24,7 @@ from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopic
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Api
+from bench import frames
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -126,6 +127,18 @@ async def open_line(address: Address) -> Line:
     line = Line()
     line.attach(await connect_tcp(address.host, address.port, line))
     return line
+
+
+async def write_first(leader: Address, topic: str, partition: int) -> None:
+    """One record that all replicas have: before that nothing may be led, and followers may not have begun to fetch."""
+    line = await open_line(leader)
+    frame = frames.produce(topic, partition, records=1, record_bytes=1, acks=-1).frame
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while frames.produce_error(await line.exchange(frame), topic):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(_AGAIN_S)
+    finally:
+        line.close()
 
 
 async def until_served(ask: Callable[[], Awaitable[Any]], codes: Callable[[Any], Collection[int]]) -> Any:

@@ -5,26 +5,66 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+import time
+import urllib.request
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Protocol
 
 import psutil
 
+from barnabas.launcher.broker_process import answers_api_versions
 from barnabas.launcher.cluster import LocalCluster
 from barnabas.launcher.sockets import free_port
 
 TOPIC = "t"
+_HOST: Final = "127.0.0.1"
+_START_S: Final = 20.0
+_POLL_S: Final = 0.05
+
+
+class Deployment(Protocol):
+    """Brokers that clients load, and whose CPU time is counted."""
+
+    @property
+    def ports(self) -> Mapping[int, int]:
+        """By a broker's id."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def systems(self) -> Sequence["System"]:
+        """Each broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A running broker with the topic `t`."""
+    """A running broker with the topic `t`; a deployment of one."""
 
     name: str
     port: int
     pids: tuple[int, ...]
     metrics_port: int | None = None
+
+    @property
+    def ports(self) -> Mapping[int, int]:
+        return {1: self.port}
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{_HOST}:{self.port}"
+
+    def systems(self) -> Sequence["System"]:
+        return (self,)
+
+    def metric(self, name: str) -> float | None:
+        """What the broker's own metrics say of one without labels; None of a system that tells none."""
+        if self.metrics_port is None:
+            return None
+        with urllib.request.urlopen(f"http://{_HOST}:{self.metrics_port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
 
     def members(self) -> Iterator[psutil.Process]:
         """The broker's process and its children."""
@@ -51,6 +91,36 @@ class System:
 
 
 @contextlib.contextmanager
+def prototype(script: Path, *, partitions: int, cpu: int | None) -> Iterator[System]:
+    """The throw-away data path that the design was measured with, `script PORT PARTITIONS`; its files go where it runs.
+
+    Raises:
+        RuntimeError: it ended; why is in its standard error, which is this process's.
+        TimeoutError: it does not serve in time.
+    """
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, str(script.resolve()), str(port), str(partitions)]
+        # It prints what it does not know of a client's requests, which would stand in the table.
+        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            ends_s = time.monotonic() + _START_S
+            while not answers_api_versions(_HOST, port):
+                if process.poll() is not None:
+                    raise RuntimeError(f"the prototype ended with {process.returncode}")
+                if time.monotonic() > ends_s:
+                    raise TimeoutError(f"the prototype does not serve after {_START_S:g} s")
+                time.sleep(_POLL_S)
+            system = System("prototype", port, (process.pid,))
+            if cpu is not None:
+                system.pin({cpu})
+            yield system
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
 def barnabas(*, partitions: int, cpu: int | None) -> Iterator[System]:
     """One broker as `barnabas up` starts it, with the topic made."""
     metrics_port = free_port()
@@ -68,7 +138,7 @@ def barnabas(*, partitions: int, cpu: int | None) -> Iterator[System]:
         port, pid = cluster.port(broker_id), cluster.pid(broker_id)
         assert pid is not None
         create = [sys.executable, "-m", "barnabas.admin.main", "topics", "create", TOPIC]
-        options = ["--bootstrap-server", f"127.0.0.1:{port}", "--partitions", str(partitions)]
+        options = ["--bootstrap-server", f"{_HOST}:{port}", "--partitions", str(partitions)]
         subprocess.run([*create, *options], check=True, stdout=subprocess.DEVNULL)
         system = System("barnabas", port, (pid,), metrics_port)
         if cpu is not None:

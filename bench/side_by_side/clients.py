@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.kafka_releases import KAFKA_3_9
-from bench.side_by_side.contestants import HOST, RunningCluster
+from bench.side_by_side.contestants import HOST
 from bench.side_by_side.usage import ClientFailed, Usage, run_clients
+from bench.systems import Deployment
 from tests.support.kafka_jars import java_command
 
 _CONNECTIONS: Final = 4
@@ -56,7 +57,7 @@ class Volume:
 
 
 def replay(
-    cluster: RunningCluster, topic: str, shape: Shape, *, window: int = 8, cpus: Sequence[int] | None = None
+    cluster: Deployment, topic: str, shape: Shape, *, window: int = 8, cpus: Sequence[int] | None = None
 ) -> Volume:
     """Write by encoded Produce frames, on four connections to each leader."""
     answers = max(1, shape.records // shape.records_a_batch)
@@ -74,7 +75,7 @@ def replay(
 
 
 def single_records(
-    cluster: RunningCluster, topic: str, *, requests: int, connections: int, window: int
+    cluster: Deployment, topic: str, *, requests: int, connections: int, window: int
 ) -> tuple[int, float, Usage]:
     """Requests of one record of 100 bytes: how many, in how many seconds."""
     given = {"kind": "produce", "answers": requests, "records": 1, "record_bytes": 100}
@@ -83,7 +84,7 @@ def single_records(
 
 
 def drain(
-    cluster: RunningCluster,
+    cluster: Deployment,
     topic: str,
     *,
     partitions: int,
@@ -113,7 +114,7 @@ def _fetching(answer_bytes: int, *, offsets: int, step: int) -> dict[str, Any]:
 
 
 def _load(
-    cluster: RunningCluster,
+    cluster: Deployment,
     topic: str,
     partitions: int,
     given: Mapping[str, Any],
@@ -140,7 +141,7 @@ class KcatMissing(Exception):
     """There is no kcat on the PATH, so no row with librdkafka."""
 
 
-def _kcat(cluster: RunningCluster, topic: str, *options: str, at_once: int = 1) -> Usage:
+def _kcat(cluster: Deployment, topic: str, *options: str, at_once: int = 1) -> Usage:
     kcat = shutil.which("kcat")
     if kcat is None:
         raise KcatMissing("no kcat on PATH (Debian: apt install kcat)")
@@ -148,29 +149,31 @@ def _kcat(cluster: RunningCluster, topic: str, *options: str, at_once: int = 1) 
     return run_clients(cluster, [command] * at_once).usage
 
 
-def kcat_produce(cluster: RunningCluster, topic: str, shape: Shape, scratch: Path) -> Volume:
-    """Write lines of a file, spread over the partitions."""
+def kcat_produce(
+    cluster: Deployment, topic: str, shape: Shape, scratch: Path, settings: Mapping[str, int] | None = None
+) -> Volume:
+    """Write lines of a file, spread over the partitions; `settings` of librdkafka in place of ours."""
     lines = scratch / f"lines-{shape.record_bytes}-{shape.records}"
     if not lines.exists():
         block = ("x" * shape.record_bytes + "\n").encode() * 1000
         with lines.open("wb") as file:
             for _ in range(shape.records // 1000):
                 file.write(block)
-    settings = {"acks": shape.acks, "compression.codec": shape.codec, "linger.ms": 5, "batch.size": 1_000_000}
-    options = [text for key, value in settings.items() for text in ("-X", f"{key}={value}")]
+    ours = {"acks": shape.acks, "compression.codec": shape.codec, "linger.ms": 5, "batch.size": 1_000_000}
+    options = [text for key, value in {**ours, **(settings or {})}.items() for text in ("-X", f"{key}={value}")]
     usage = _kcat(cluster, topic, "-P", *options, "-l", str(lines))
     records = shape.records // 1000 * 1000
     return Volume(records, records * shape.record_bytes, usage.seconds, usage)
 
 
-def kcat_consume(cluster: RunningCluster, topic: str, shape: Shape, consumers: int = 1) -> Volume:
+def kcat_consume(cluster: Deployment, topic: str, shape: Shape, consumers: int = 1) -> Volume:
     """Read so many records from the start of all partitions, by each of the consumers."""
     usage = _kcat(cluster, topic, "-C", "-o", "beginning", "-c", str(shape.records), "-f", "", at_once=consumers)
     records = shape.records * consumers
     return Volume(records, records * shape.record_bytes, usage.seconds, usage)
 
 
-def performance_produce(cluster: RunningCluster, topic: str, shape: Shape) -> Volume:
+def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume:
     """Kafka's ProducerPerformance; the rate is what it prints, so without the start of its JVM."""
     properties = {
         "bootstrap.servers": cluster.bootstrap,
@@ -191,7 +194,7 @@ def performance_produce(cluster: RunningCluster, topic: str, shape: Shape) -> Vo
     return Volume(records, records * shape.record_bytes, records / rate, run.usage)
 
 
-def performance_consume(cluster: RunningCluster, topic: str, shape: Shape) -> Volume:
+def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume:
     """Kafka's ConsumerPerformance; the time is that of its fetching, without the start of its JVM or its group."""
     arguments = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--messages", str(shape.records)]
     run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)])

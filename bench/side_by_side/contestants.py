@@ -27,9 +27,8 @@ from barnabas.launcher.broker_process import answers_api_versions, start_broker
 from barnabas.launcher.processes import LocalProcess
 from barnabas.launcher.sockets import free_port
 from barnabas.launcher.zookeeper import LocalZooKeeper
-from bench import frames
 from bench.kafka_releases import KafkaRelease
-from bench.raw_line import open_line
+from bench.raw_line import write_first
 from bench.side_by_side.figures import OURS
 from bench.systems import System
 from tests.support.kafka import LOG4J
@@ -257,17 +256,7 @@ class RunningCluster:
                 while not await _is_whole(client, topic):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(_POLL_S)
                 for number, replicas in topic.assignments.items():
-                    await self._write_first(topic.name, number, replicas[0])
-
-    async def _write_first(self, topic: str, partition: int, leader: int) -> None:
-        """One record that all replicas have: before that, followers may not have begun to fetch."""
-        line = await open_line(self.address(leader))
-        frame = frames.produce(topic, partition, records=1, record_bytes=1, acks=-1).frame
-        try:
-            while frames.produce_error(await line.exchange(frame), topic):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(_POLL_S)
-        finally:
-            line.close()
+                    await write_first(self.address(replicas[0]), topic.name, number)
 
     async def _delete(self, name: str) -> None:
         async with self.client() as client:

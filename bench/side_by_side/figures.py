@@ -68,14 +68,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A figure of a row, ours beside that of the better Kafka; `others` has all by version."""
+    """A figure of a row, ours beside that of the better rival, such as a Kafka; `others` has all by version."""
 
     row: str
     figure: str
     unit: str
     barnabas: Spread
-    kafka: Spread | None
-    kafka_version: str | None
+    rival: Spread | None
+    rival_version: str | None
     ratio: float | None
     target: Target | None
     met: bool | None
@@ -89,8 +89,8 @@ class Result:
             "figure": self.figure,
             "unit": self.unit,
             "barnabas": self.barnabas.as_json(),
-            "kafka": None if self.kafka is None else self.kafka.as_json(),
-            "kafka_version": self.kafka_version,
+            "kafka": None if self.rival is None else self.rival.as_json(),
+            "kafka_version": self.rival_version,
             "ratio": self.ratio,
             "target": None if self.target is None else str(self.target),
             "met": self.met,
@@ -104,10 +104,10 @@ Runs = Mapping[str, Sequence[Sequence[Figure]]]
 """By version of a contestant: the figures of each round."""
 
 
-def results(row: str, runs: Runs, targets: Mapping[str, Target]) -> list[Result]:
+def results(row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka") -> list[Result]:
     """One for each figure. A rate that a busy client limited is shown and not judged: its CPU is."""
     ours = runs[OURS]
-    return [_result(row, figure, runs, targets.get(figure.name)) for figure in ours[0]]
+    return [_result(row, figure, runs, targets.get(figure.name), rival) for figure in ours[0]]
 
 
 def exponent(points: Mapping[float, float]) -> float:
@@ -116,7 +116,7 @@ def exponent(points: Mapping[float, float]) -> float:
     return statistics.linear_regression([x for x, _ in logs], [y for _, y in logs]).slope
 
 
-def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Result:
+def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: str) -> Result:
     found = {
         version: [each for figures in rounds for each in figures if (each.name, each.at) == (figure.name, figure.at)]
         for version, rounds in runs.items()
@@ -128,14 +128,14 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None) -> Resu
     ours = spreads.pop(OURS)
     more_is_better = figure.is_rate or (target is not None and target.at_least)
     best = (max if more_is_better else min)(spreads, key=lambda version: spreads[version].median, default=None)
-    kafka = None if best is None else spreads[best]
+    theirs = None if best is None else spreads[best]
     # Exponents have no unit and no ratio.
-    ratio = None if kafka is None or not kafka.median or not figure.unit else ours.median / kafka.median
+    ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
     is_client_bound = figure.is_rate and _CLIENT in {limiters[OURS], limiters.get(best or "")}
     is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
-    limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; Kafka: {limiters[best]}")
+    limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
-    return Result(row, figure.name, figure.unit, ours, kafka, best, ratio, target, met, limiter, spreads, figure.at)
+    return Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, figure.at)
 
 
 def _short(value: float) -> str:

@@ -8,9 +8,12 @@ from typing import Final
 from bench.side_by_side.clients import Volume
 from bench.side_by_side.contestants import RunningCluster
 from bench.side_by_side.figures import Figure, Target
+from bench.side_by_side.usage import Usage
 
 MB_S: Final = "MB/s"
 CPU_S_GB: Final = "broker CPU s/GB"
+REQUESTS_S: Final = "requests/s"
+CPU_US: Final = "broker CPU us a request"
 MORE: Final = Target(at_least=True, ratio=1.2)
 LESS_CPU: Final = Target(at_least=False, ratio=0.6)
 
@@ -51,4 +54,12 @@ def volume_figures(volume: Volume) -> list[Figure]:
         Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", limiter, is_rate=True),
         Figure("records/s", volume.records / volume.seconds, "records/s", limiter, is_rate=True),
         Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", limiter),
+    ]
+
+
+def request_figures(requests: int, seconds: float, usage: Usage) -> list[Figure]:
+    """Rate and cost of requests of one record."""
+    return [
+        Figure(REQUESTS_S, requests / seconds, "requests/s", usage.limiter, is_rate=True),
+        Figure(CPU_US, usage.brokers / requests * 1e6, "us", usage.limiter),
     ]

@@ -12,7 +12,7 @@ from typing import Final, TextIO, TypeVar
 
 import psutil
 
-from bench.side_by_side.contestants import RunningCluster
+from bench.systems import Deployment
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class ClientFailed(Exception):
 
 
 def run_clients(
-    cluster: RunningCluster,
+    cluster: Deployment,
     commands: Sequence[Sequence[str]],
     *,
     cpus: Sequence[int] | None = None,
@@ -107,7 +107,7 @@ def _text(file: TextIO) -> str:
     return file.read()
 
 
-def watch(cluster: RunningCluster, work: Callable[[], T]) -> tuple[T, Usage]:
+def watch(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     """Do something in this process, which is the client."""
     own = psutil.Process()
     before, own_before, began = threads_of(cluster), _threads(own), time.perf_counter()
@@ -118,7 +118,7 @@ def watch(cluster: RunningCluster, work: Callable[[], T]) -> tuple[T, Usage]:
     return result, _usage(seconds, before, threads_of(cluster), threads)
 
 
-def threads_of(cluster: RunningCluster) -> dict[int, float]:
+def threads_of(cluster: Deployment) -> dict[int, float]:
     """CPU seconds of every thread of every broker and its children so far."""
     found: dict[int, float] = {}
     for system in cluster.systems():

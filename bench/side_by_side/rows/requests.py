@@ -8,11 +8,9 @@ from typing import Final
 from bench.side_by_side import clients
 from bench.side_by_side.contestants import HOST
 from bench.side_by_side.figures import Figure, Target
-from bench.side_by_side.row import Row, Run
+from bench.side_by_side.row import REQUESTS_S, Row, Run, request_figures
 from bench.side_by_side.usage import run_clients
 
-_RATE: Final = "requests/s"
-_CPU: Final = "broker CPU us a request"
 _SECONDS: Final = 15.0
 _ACKNOWLEDGED_P99: Final = "p99 acknowledged"
 _READ_P99: Final = "p99 end to end"
@@ -27,14 +25,10 @@ def single_records(*, in_flight: int, connections: int = 1, requests: int, at_le
             answers, seconds, usage = clients.single_records(
                 run.cluster, topic, requests=count, connections=connections, window=in_flight
             )
-        limiter = usage.limiter
-        return [
-            Figure(_RATE, answers / seconds, "requests/s", limiter, is_rate=True),
-            Figure(_CPU, usage.brokers / answers * 1e6, "us", limiter),
-        ]
+        return request_figures(answers, seconds, usage)
 
     where = "1 connection" if connections == 1 else f"{connections} connections"
-    target = {_RATE: Target(at_least=True, ratio=at_least)}
+    target = {REQUESTS_S: Target(at_least=True, ratio=at_least)}
     return Row(f"one record a request, {in_flight} in flight, {where}", measure, target)
 
 

@@ -31,14 +31,14 @@ def only(found: list[Result]) -> Result:
 def test_a_rate_is_held_against_the_faster_kafka() -> None:
     runs = {"here": [rate(130)], "2.7.2": [rate(100)], "3.9.2": [rate(120)]}
     result = only(results("row", runs, {"MB/s": MORE}))
-    assert (result.kafka_version, result.ratio, result.met) == ("3.9.2", pytest.approx(130 / 120), False)
+    assert (result.rival_version, result.ratio, result.met) == ("3.9.2", pytest.approx(130 / 120), False)
     assert result.others["2.7.2"].median == 100
 
 
 def test_a_cost_is_held_against_the_cheaper_kafka() -> None:
     runs = {"here": [cost(1.0)], "2.7.2": [cost(2.0)], "3.9.2": [cost(1.5)]}
     result = only(results("row", runs, {"s/GB": LESS}))
-    assert (result.kafka_version, result.met) == ("3.9.2", False)
+    assert (result.rival_version, result.met) == ("3.9.2", False)
 
 
 def test_the_median_of_the_rounds_counts_and_the_spread_is_told() -> None:
@@ -161,7 +161,7 @@ def test_points_of_a_curve_are_told_apart_and_drawn(tmp_path: Path) -> None:
         return [Figure("PSS", value, "MB", at=size) for size, value in zip((10.0, 100.0), values, strict=True)]
 
     found = results("growth, partitions", {"here": [curve(40, 50)], "2.7.2": [curve(300, 400)]}, {})
-    assert [(each.at, each.barnabas.median, each.kafka and each.kafka.median) for each in found] == [
+    assert [(each.at, each.barnabas.median, each.rival and each.rival.median) for each in found] == [
         (10, 40, 300),
         (100, 50, 400),
     ]

@@ -15,7 +15,7 @@ QUICK_TIERS := tests/unit tests/contract tests/simulation
 SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile tests/pipeline
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench bench-full claims sim seeded lock clean
+.PHONY: help up down status test compose-test soak check bench bench-full pipeline-demo claims sim seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -24,7 +24,7 @@ help:
 	@echo 'make status        what runs, where it listens'
 	@echo 'make down          stop it; the data stays'
 	@echo 'make check         format, lint, types, the test of the source'
-	@echo 'make test          every test; less than half an hour on 2 cores'
+	@echo 'make test          every test; less than an hour on 2 cores'
 	@echo 'make compose-test  the cluster of docker-compose.yml; needs a Docker engine'
 	@echo 'make soak          kills, faults, damage and hostile input             (MINUTES=10)'
 	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'
@@ -32,6 +32,7 @@ help:
 	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
 	@echo 'make bench         beside Apache Kafka: the core rows, about an hour   (ARGS="...")'
 	@echo 'make bench-full    the other rows, one round                           (ARGS="...")'
+	@echo 'make pipeline-demo real events through the pipeline, tables and a plot      (BOOTSTRAP= FOLDER= REPORT=)'
 	@echo 'make lock          write constraints.txt                               (ARGS=--upgrade)'
 	@echo 'make clean         stop the cluster, remove .venv and what tools left'
 
@@ -101,7 +102,11 @@ bench: .venv/.stamp-local .venv/.stamp-test
 bench-full: .venv/.stamp-local .venv/.stamp-test
 	@$(BIN)/python -m bench.side_by_side --full $(ARGS)
 
-claims: .venv/.stamp-local .venv/.stamp-test
+# Needs a Java 17, as Spark does; everything else is installed or started where it is missing.
+pipeline-demo: .venv/.stamp-local .venv/.stamp-pipeline .venv/.stamp-test
+	@$(BIN)/python -m bench.pipeline_demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(CHANGELOGS),--changelogs $(CHANGELOGS)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
+
+claims: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	@$(BIN)/python -m tests.failover.claims --json .reports/claims.json $(ARGS)
 
 lock: .venv/.stamp-venv

@@ -8,8 +8,11 @@
     exactly-once
                 1 000 000 records are copied in transactions, by members of a group and outside of one, while brokers,
                 coordinators and clients are killed, stopped and paused: each copy has each record once
+    load        2 000 000 records are loaded from a topic into a table, 5 times, while Spark's workers, the driver, the
+                broker and all of them are killed, 30 times in all, each between a batch's plan and its commit: the
+                table has each record once
 
-Each but the last has a world of its own: a session timeout of 6 s, ticks of 1 s, idempotent producers with acks=all
+Each but the last two has a world of its own: a session timeout of 6 s, ticks of 1 s, idempotent producers with acks=all
 and, but for the stall, RF 3 and min ISR 2. What does not hold is listed at the end, and the status is 1. `--json`
 writes all to a file.
 """
@@ -38,12 +41,17 @@ from tests.failover.world.drill import ISR_SECONDS, Drill, LoadPlan, Outcome
 from tests.failover.world.fault import Fault, Role
 from tests.failover.world.process_faults import Kill, Terminate
 from tests.failover.world.world import World, WorldPlan
+from tests.pipeline.load import kill_story
 
 _INSIDE: Final = "BARNABAS_CLAIM_WORLD"
 _STALL: Final = "stall"
 _STALL_SECONDS: Final = 20.0
 _EXACTLY_ONCE: Final = "exactly-once"
 _COPIED: Final = exactly_once.Plan(records=1_000_000, rate=3000, most=1000, most_open=90_000)
+_LOAD: Final = "load"
+_LOAD_KILLS: Final = 30
+_LOAD_RUNS: Final = 5
+_LOADED: Final = 2_000_000
 _MOST_TIMES: Final = 2.0
 PARTITIONS: Final = 12
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
@@ -108,7 +116,7 @@ class Report:
     broken: list[str] = field(default_factory=list)
 
 
-_ALL: Final = (*CLAIMS, _STALL, _EXACTLY_ONCE)
+_ALL: Final = (*CLAIMS, _STALL, _EXACTLY_ONCE, _LOAD)
 
 
 def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
@@ -117,6 +125,8 @@ def play(name: str, *, count: int | None, seed: int, directory: Path) -> Report:
         return play_stall(seed, directory)
     if name == _EXACTLY_ONCE:
         return play_exactly_once(seed, directory, count)
+    if name == _LOAD:
+        return play_load(seed, directory, count)
     claim = CLAIMS[name]
     drawn = random.Random(seed)
     report = Report(name, seed)
@@ -171,6 +181,36 @@ def play_exactly_once(seed: int, directory: Path, count: int | None) -> Report:
     report.broken += seen.findings
     if count is None and seen.records < _COPIED.records:
         report.broken.append(f"{_EXACTLY_ONCE}: {seen.records} records were copied")
+    return report
+
+
+def play_load(seed: int, directory: Path, count: int | None) -> Report:
+    """The claim about loads: runs of 6 kills each, Delta and Parquet in turn, or one run of so many kills."""
+    report = Report(_LOAD, seed)
+    drawn = random.Random(seed)
+    kills = [_LOAD_KILLS // _LOAD_RUNS] * _LOAD_RUNS if count is None else [count]
+    runs: list[dict[str, Any]] = []
+    for number, wanted in enumerate(kills):
+        victims = [*kill_story.VICTIMS, *(drawn.choice(kill_story.VICTIMS) for _ in range(wanted))][:wanted]
+        drawn.shuffle(victims)
+        kind = ("delta", "parquet")[number % 2]
+        plan = kill_story.Plan(_LOADED, batch=100_000, victims=victims, kind=kind)
+        folder = directory / str(number)
+        folder.mkdir()
+        try:
+            seen = kill_story.play(folder, plan, seed=seed + number, tell=lambda text: print(f"  {text}", flush=True))
+        except AssertionError as error:
+            report.broken.append(f"{_LOAD}, run {number}: {error}")
+            continue
+        print(f"{kind}: {seen}", flush=True)
+        runs.append(dataclasses.asdict(seen))
+        report.broken += [f"{_LOAD}, run {number}: {text}" for text in seen.findings]
+        if not seen.findings:
+            shutil.rmtree(folder)
+    faults = [each for seen in runs for each in seen.pop("kills")]
+    report.verdict = {"rows": sum(each["rows"] for each in runs), "runs": runs, "faults": faults}
+    if count is None and len(faults) < _LOAD_KILLS:
+        report.broken.append(f"{_LOAD}: {len(faults)} kills")
     return report
 
 
@@ -249,7 +289,7 @@ def _outside(arguments: argparse.Namespace) -> int:
     status = 0
     for name in arguments.claims or _ALL:
         real_root = name == _STALL or (name in CLAIMS and CLAIMS[name].disk == "ext4")
-        is_isolated = name != _EXACTLY_ONCE
+        is_isolated = name not in (_EXACTLY_ONCE, _LOAD)
         reason = (isolation.why_no_disks() if real_root else isolation.why_no_network()) if is_isolated else ""
         if reason:
             print(f"{name}: cannot be played here: {reason}")

@@ -45,9 +45,6 @@ _INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 _WRITTEN: Final = (*COPIES.values(), BANK)
 _DEPOSIT: Final = 1000
 _COPIERS: Final = (Program.CONFLUENT, Program.BARNABAS, Program.JAVA)
-_STALE: Final = frozenset(
-    {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
-)
 _PAUSE_SECONDS: Final = 8.0
 """Longer than a member's session."""
 
@@ -297,9 +294,12 @@ class Stage:
             try:
                 return {(each.topic, each.partition): answer.result(SECONDS).offset for each, answer in answers.items()}
             except KafkaException as exception:
-                # It knows the leaders of before, and this request does not have it look for the new ones.
-                if exception.args[0].code() not in _STALE or time.monotonic() > deadline:
+                # It knows the leaders of before, and this request does not have it look for the new ones; or a new one
+                # is not sure of its end yet. Neither does librdkafka ask again by itself.
+                code = exception.args[0].code()
+                if code < 0 or not ErrorCode(code).retriable or time.monotonic() > deadline:
                     raise
+                time.sleep(0.05)
                 self._admin = AdminClient({"bootstrap.servers": self.servers})
 
     def _await_stable(self) -> None:

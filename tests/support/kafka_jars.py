@@ -1,4 +1,4 @@
-"""The jars of Apache Kafka that tests use: the broker and its tools of 2.7.2, and the Java clients of 2.7.2 and 3.9.1.
+"""The jars that tests use: Kafka's broker and tools of 2.7.2, its Java clients of 2.7.2 and 3.9.1, Spark's connector.
 
 They come from Maven Central through jgo into `$XDG_CACHE_HOME/barnabas/kafka-2.7.2` (default `~/.cache`), once. Every
 jar is pinned by version and SHA-256; a file with another digest is removed and the request fails. Nothing of them is
@@ -114,6 +114,20 @@ NEWER_CLIENT_JARS = (
     Jar("org.slf4j:slf4j-api:1.7.36", "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0"),
     Jar("org.slf4j:slf4j-simple:1.7.36", "2f39bed943d624dfa8f4102d0571283a10870b6aa36f197a8a506f147010c10f"),
 )
+
+SPARK_CONNECTOR_JARS = (
+    Jar(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
+    ),
+    Jar(
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0",
+        "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c",
+    ),
+    Jar("org.apache.kafka:kafka-clients:3.9.2", "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8"),
+    Jar("org.apache.commons:commons-pool2:2.13.1", "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f"),
+)
+"""Spark's own Kafka connector, with what PySpark has not. 4.2.0 is the newest there is, and runs in Spark 4.3 too."""
 
 
 def cache_directory() -> Path:

@@ -65,8 +65,32 @@ PURE: Final = (
     "barnabas/coordinator/timers.py",
     "barnabas/coordinator/transaction_records.py",
     "barnabas/coordinator/transactions/*.py",
+    "barnabas/pipeline/audit/findings.py",
+    "barnabas/pipeline/audit/presentation.py",
+    "barnabas/pipeline/audit/reconciliation.py",
+    "barnabas/pipeline/audit/tallies.py",
     "barnabas/pipeline/columns/*",
+    "barnabas/pipeline/given_options.py",
+    "barnabas/pipeline/lake/manifests.py",
+    "barnabas/pipeline/lake/names.py",
+    "barnabas/pipeline/lake/orphans.py",
+    "barnabas/pipeline/lake/schemas.py",
+    "barnabas/pipeline/lake/statistics.py",
+    "barnabas/pipeline/lake/table.py",
+    "barnabas/pipeline/mirror/naming.py",
+    "barnabas/pipeline/mirror/offset_map.py",
+    "barnabas/pipeline/mirror/partition_rule.py",
+    "barnabas/pipeline/mirror/provenance.py",
+    "barnabas/pipeline/mirror/rate.py",
+    "barnabas/pipeline/mirror/state_records.py",
+    "barnabas/pipeline/operations/figures.py",
+    "barnabas/pipeline/operations/thresholds.py",
+    "barnabas/pipeline/load/steps.py",
     "barnabas/pipeline/segments/options.py",
+    "barnabas/pipeline/sink/marks.py",
+    "barnabas/pipeline/sink/options.py",
+    "barnabas/pipeline/sink/packing.py",
+    "barnabas/pipeline/sink/rows.py",
     "barnabas/pipeline/source/columns_asked.py",
     "barnabas/pipeline/source/data_loss.py",
     "barnabas/pipeline/source/filters.py",
@@ -174,6 +198,9 @@ FILES: Final = (
     "barnabas/runtime/*",
     "barnabas/admin/*",
     "barnabas/launcher/*",
+    "barnabas/pipeline/jobs/*",
+    "barnabas/pipeline/lake/*",
+    "barnabas/pipeline/load/*",
     "barnabas/simulation/__main__.py",
     "broker/main.py",
 )
@@ -183,6 +210,8 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "click": ("barnabas/admin/*",),
     "cramjam": ("barnabas/protocol/compression.py",),
     "crc32c": ("barnabas/protocol/*", "barnabas/storage/*"),
+    "deltalake": ("barnabas/pipeline/lake/delta_table.py",),
+    "fastavro": ("barnabas/pipeline/load/payloads/*",),
     "google.protobuf": ("controller/channel*.py",),
     "grpc": ("controller/channel*.py",),
     "javaproperties": ("broker/config*", "barnabas/storage/meta_properties.py"),
@@ -190,8 +219,15 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "jgo": ("barnabas/launcher/*",),
     "kazoo": ("zk_schema/session.py",),
     "lz4": ("barnabas/protocol/compression.py",),
-    "numpy": ("barnabas/storage/cleaning/*", "barnabas/pipeline/columns/*"),
-    "prometheus_client": ("broker/metric*",),
+    "msgspec": ("barnabas/pipeline/*",),
+    "numpy": (
+        "barnabas/storage/cleaning/*",
+        "barnabas/pipeline/columns/*",
+        "barnabas/pipeline/audit/*",
+        "barnabas/pipeline/sink/*",
+    ),
+    "prometheus_client": ("broker/metric*", "barnabas/pipeline/operations/*"),
+    "psutil": ("barnabas/pipeline/operations/*",),
     "pyarrow": ("barnabas/pipeline/*",),
     "pyspark": ("barnabas/pipeline/*", "pyspark_barnabas*/*"),
     "rich": ("barnabas/admin/*",),
@@ -206,7 +242,7 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "shutil": FILES,
     "subprocess": ("barnabas/launcher/*", "barnabas/runtime/worker.py"),
     "tempfile": FILES,
-    "threading": ("barnabas/runtime/*", "barnabas/storage/directory.py"),
+    "threading": ("barnabas/runtime/*", "barnabas/storage/directory.py", "barnabas/pipeline/jobs/*"),
     "unittest.mock": (),
 }
 
@@ -214,7 +250,12 @@ WALLS: Final[Mapping[str, tuple[str, ...]]] = {
 DISTRIBUTIONS: Final[Mapping[str, str]] = {"grpc": "grpcio", "google.protobuf": "protobuf"}
 
 # Where something is written to standard output or error: the command line, and a broker before it has a log.
-PRINTS: Final = ("barnabas/admin/*", "barnabas/simulation/__main__.py", "broker/main.py")
+PRINTS: Final = (
+    "barnabas/admin/*",
+    "barnabas/pipeline/jobs/progress.py",
+    "barnabas/simulation/__main__.py",
+    "broker/main.py",
+)
 
 # Caches of pure functions whose arguments come from our source and never from a peer.
 MEMOISED: Final = ("barnabas/protocol/compiler.py",)

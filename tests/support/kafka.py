@@ -74,7 +74,7 @@ class JavaProcess:
         while text not in self.output_path.read_text(errors="replace"):
             self._check_alive()
             if time.monotonic() > deadline:
-                raise DidNotStart(f"{self.name} did not say {text!r} in {_START_SECONDS} s:\n{self._tail()}")
+                raise DidNotStart(f"{self.name} did not say {text!r} in {_START_SECONDS} s:\n{self.tail()}")
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -101,9 +101,10 @@ class JavaProcess:
     def _check_alive(self) -> None:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise DidNotStart(f"{self.name} ended with {self._process.returncode}:\n{self._tail()}")
+            raise DidNotStart(f"{self.name} ended with {self._process.returncode}:\n{self.tail()}")
 
-    def _tail(self) -> str:
+    def tail(self) -> str:
+        """The end of what it has written."""
         return self.output_path.read_text(errors="replace")[-4000:]
 
 
@@ -199,6 +200,8 @@ class Kafka:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and self._broker is not None:
+            error.add_note(f"the end of the broker's output:\n{self._broker.tail()}")
         self._resources.close()
 
     def kill(self) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from barnabas.protocol.ids import TopicPartition
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
 
 
 def create_topic(

@@ -121,6 +121,13 @@ class Scene:
         """Wait until something holds; it must."""
         assert await self.world.until(holds, timeout_s=timeout_s, step_s=0.02), "it never came to that"
 
+    async def await_leader(self, *, otherwise: int | None = None, at: TopicPartition | None = None) -> int:
+        """Who leads, once somebody but `otherwise` does and knows: a leader that has just been moved does not yet."""
+        await self.until(lambda: self.leader(at) not in (None, otherwise))
+        leader = self.leader(at)
+        assert leader is not None
+        return leader
+
     async def settle(self) -> None:
         """Wait until the cluster is whole."""
         await self.until(lambda: not why_not_converged(self.world))

@@ -60,8 +60,7 @@ class CompactedDamageStory:
             self.chance.random() < 0.35,
             self.chance.choice(["running", "running", "killed", "power cut"]),
         )
-        leader = scene.leader()
-        assert leader is not None
+        leader = await scene.await_leader()
         victim = leader if on_leader else self.chance.choice(scene.followers())
         world, machine = scene.world, scene.world.machines[victim]
         below = min(scene.end(number) for number in scene.replicas())

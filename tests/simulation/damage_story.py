@@ -84,11 +84,10 @@ class DamageStory:
                 raise AssertionError(f"injection {number} ({injection}): {error}") from error
 
     async def _play(self, scene: Scene, injection: Injection) -> None:
-        leader = scene.leader()
-        assert leader is not None
+        leader = await scene.await_leader()
         victim = leader if injection.on_leader else self.chance.choice(scene.followers())
         assert await scene.produce(2)
-        self._remember(scene)
+        await self._remember(scene)
         machine = scene.world.machines[victim]
         if injection.state == "running":
             self._inject(scene, victim, injection)
@@ -135,10 +134,9 @@ class DamageStory:
             role = "leader" if injection.on_leader else "follower"
             self.acted[f"{injection.kind}, {injection.state}, {role}"] += 1
 
-    def _remember(self, scene: Scene) -> None:
+    async def _remember(self, scene: Scene) -> None:
         """Every batch as it was written, by its first offset: read off a leader that is whole."""
-        leader = scene.leader()
-        assert leader is not None
+        leader = await scene.await_leader()
         for _, _, base, data in _batches(self._replica(scene, leader)):
             assert self.written.setdefault(base, data) == data, f"another batch at {base}"
             self.payloads.add(data[_COVERED_FROM:])

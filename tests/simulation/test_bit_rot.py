@@ -73,8 +73,7 @@ def test_what_rots_is_mended_and_readers_may_meet_it(role: str) -> None:
         chance = random.Random(role)
         assert await scene.produce(20)
         for _ in range(4):
-            leader = scene.leader()
-            assert leader is not None
+            leader = await scene.await_leader()
             victim = leader if role == "leader" else chance.choice(scene.followers())
             await rot(scene, victim, chance)
             await scene.until(lambda: not scene.world.rot.standing())

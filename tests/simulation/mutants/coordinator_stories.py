@@ -17,7 +17,7 @@ from tests.simulation.mutants.coordinator_clients import (
     TransactionTool,
     Transactor,
 )
-from tests.simulation.mutants.stories import cut, heal, host, leader_of, partition_on
+from tests.simulation.mutants.stories import cut, heal, host, partition_on
 
 NONE = ErrorCode.NONE
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -47,10 +47,10 @@ async def until_stable(scene: Scene, *, timeout_s: float = 60.0) -> None:
 async def lead_elsewhere(scene: Scene) -> int:
     """Have the story be of a partition whose leader has nothing of the transactions' topic; which broker."""
     assert await Transactor(scene, "first").initialise() is NONE
-    await leader_of(scene, at=TRANSACTIONS)
+    await scene.await_leader(at=TRANSACTIONS)
     for number in range(PARTITIONS):
         scene.partition = TopicPartition(TOPIC, number)
-        leader = await leader_of(scene)
+        leader = await scene.await_leader()
         if leader not in scene.replicas(TRANSACTIONS):
             return leader
     raise AssertionError("each leader has a replica of the transactions' topic")
@@ -72,7 +72,7 @@ async def a_coordinator_goes_with_what_it_told(scene: Scene) -> None:
     client = GroupClient(scene)
     assert await client.commit(1) is NONE
     assert await client.committed() == 1
-    old = await leader_of(scene, at=OFFSETS)
+    old = await scene.await_leader(at=OFFSETS)
     followers = scene.followers(OFFSETS)
     for follower in followers:
         cut(scene, old, follower)
@@ -82,7 +82,7 @@ async def a_coordinator_goes_with_what_it_told(scene: Scene) -> None:
     client.patience_s = PATIENCE_S
     for follower in followers:
         heal(scene, old, follower)
-    await leader_of(scene, at=OFFSETS, otherwise=old)
+    await scene.await_leader(at=OFFSETS, otherwise=old)
     committed = await client.committed()
     assert committed == 2 or told is not NONE, f"2 was acknowledged, {committed} is committed"
 
@@ -91,7 +91,7 @@ async def the_log_takes_no_epochs(scene: Scene) -> None:
     """54. A producer begins again and again while the transaction log is short of replicas."""
     producer = Transactor(scene)
     assert await producer.initialise() is NONE
-    leader = await leader_of(scene, at=TRANSACTIONS)
+    leader = await scene.await_leader(at=TRANSACTIONS)
     gone = [number for number in scene.replicas(TRANSACTIONS) if number != leader]
     for number in gone:
         scene.world.kill(number)
@@ -115,7 +115,7 @@ async def a_marker_meets_no_leader(scene: Scene) -> None:
     await producer.begin()
     scene.world.kill(leader)
     assert await producer.end(commit=True) is NONE
-    await leader_of(scene, otherwise=leader)
+    await scene.await_leader(otherwise=leader)
     await until_stable(scene)
 
 
@@ -154,7 +154,7 @@ async def a_wall_clock_steps(scene: Scene) -> None:
     """60. A transaction is open while its coordinator's clock steps, first ahead and then back."""
     producer = Transactor(scene)
     await producer.begin()
-    wall = scene.world.machines[await leader_of(scene, at=TRANSACTIONS)].wall
+    wall = scene.world.machines[await scene.await_leader(at=TRANSACTIONS)].wall
     for step_ms in (3_600_000, -7_200_000):
         wall.offset_ms += step_ms
         await scene.sleep(2)
@@ -168,7 +168,7 @@ async def an_error_is_taken_for_the_last_word(scene: Scene) -> None:
     await scene.until(lambda: scene.controller() is not None)
     while scene.controller() in scene.replicas():
         scene.partition = TopicPartition(TOPIC, scene.partition.partition + 1)
-    old = await leader_of(scene)
+    old = await scene.await_leader()
     assert await scene.produce(at=scene.partition)
     writer = CarefulWriter(scene)
     followers = scene.followers()
@@ -181,7 +181,7 @@ async def an_error_is_taken_for_the_last_word(scene: Scene) -> None:
     await scene.sleep(0.2)
     assert all(scene.end(each) > end for each in followers), "the followers have not got it"
     scene.world.expire_session(old)
-    await leader_of(scene, otherwise=old)
+    await scene.await_leader(otherwise=old)
     await scene.until(lambda: (replica := partition_on(scene, old)) is not None and not replica.is_leader)
     for follower in followers:
         scene.world.heal(host(follower), host(old))
@@ -199,7 +199,7 @@ async def a_commit_is_overtaken(scene: Scene) -> None:
     await until_stable(scene)
     await scene.sleep(1)
     assert await client.committed() == 9, "an older commit came back"
-    scene.world.kill(await leader_of(scene, at=OFFSETS))
+    scene.world.kill(await scene.await_leader(at=OFFSETS))
     assert await client.committed() == 9, "an older commit came back with the load"
 
 
@@ -224,7 +224,7 @@ async def a_static_member_is_restarted(scene: Scene) -> None:
     second = GroupClient(scene, instance_id="one")
     await second.join(b"")
     assert second.member_id != first.member_id
-    scene.world.kill(await leader_of(scene, at=OFFSETS))
+    scene.world.kill(await scene.await_leader(at=OFFSETS))
     assert await second.heartbeat() is NONE, "the next coordinator does not know it"
     assert await first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
@@ -233,6 +233,6 @@ async def a_producer_is_gone(scene: Scene) -> None:
     """P4. A producer is gone, and so is its coordinator: the transaction outlives its time by a minute at most."""
     producer = Transactor(scene, timeout_ms=2_000)
     await producer.begin()
-    scene.world.kill(await leader_of(scene, at=TRANSACTIONS))
+    scene.world.kill(await scene.await_leader(at=TRANSACTIONS))
     await until_stable(scene, timeout_s=62.0)
     assert await producer.end(commit=True) is not NONE, "it could be committed yet"

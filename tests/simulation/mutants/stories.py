@@ -6,7 +6,6 @@ partition. What a plan looks at beside the invariants and the clients' history i
 
 import errno
 
-from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import delete_records
 from barnabas.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.simulation.load import ClientProcess
@@ -36,17 +35,9 @@ def partition_on(scene: Scene, number: int) -> Partition | None:
     return None if broker is None else broker.services.replicas.partition(scene.partition)
 
 
-async def leader_of(scene: Scene, *, otherwise: int | None = None, at: TopicPartition | None = None) -> int:
-    """Who leads, once somebody but `otherwise` does."""
-    await scene.until(lambda: scene.leader(at) not in (None, otherwise))
-    leader = scene.leader(at)
-    assert leader is not None
-    return leader
-
-
 async def a_replica_joins_too_early(scene: Scene) -> None:
     """6. A leader whose high watermark is old takes in a replica that lacks what was committed before, and goes."""
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     behind, other = scene.followers()
     assert await scene.produce()
     scene.world.kill(behind)
@@ -62,7 +53,7 @@ async def a_replica_joins_too_early(scene: Scene) -> None:
     scene.world.start(behind)
     await scene.until(lambda: behind in scene.isr())
     scene.world.kill(survivor)
-    await leader_of(scene, otherwise=survivor)
+    await scene.await_leader(otherwise=survivor)
 
 
 async def a_follower_begins_above_its_log(scene: Scene) -> None:
@@ -82,10 +73,10 @@ async def a_follower_begins_above_its_log(scene: Scene) -> None:
             restarts += log.log_start_offset > 0
             assert log.high_watermark >= log.log_start_offset, "the high watermark is below the log"
 
-    cut(scene, behind, await leader_of(scene))
+    cut(scene, behind, await scene.await_leader())
     scene.world.start(behind)
     await scene.sleep(8)
-    heal(scene, behind, await leader_of(scene))
+    heal(scene, behind, await scene.await_leader())
     while behind not in scene.isr():
         look(partition_on(scene, behind))
         await scene.sleep(0.001)
@@ -125,7 +116,7 @@ async def a_session_outlives_an_epoch(scene: Scene) -> None:
 
 async def the_last_replica_loses_power(scene: Scene) -> None:
     """18. The last one in sync loses what it had not synced; one that had left the set still has it."""
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     others = scene.followers()
     assert await scene.produce(5)
     for other in others:
@@ -148,22 +139,22 @@ async def a_log_starts_within_a_batch(scene: Scene) -> None:
     await scene.until(lambda: behind not in scene.isr())
     end = 0
     while end < 2:  # Batches of one record have no middle.
-        before = scene.end(await leader_of(scene))
+        before = scene.end(await scene.await_leader())
         assert await scene.produce()
-        end = scene.end(await leader_of(scene)) - before
-    await delete_before(scene, scene.end(await leader_of(scene)) - 1)
+        end = scene.end(await scene.await_leader()) - before
+    await delete_before(scene, scene.end(await scene.await_leader()) - 1)
     scene.world.start(behind)
     await scene.until(lambda: behind in scene.isr())
 
 
 async def a_dead_broker_is_proposed(scene: Scene) -> None:
     """25. A leader proposes a follower; when the controller hears of it, that broker is gone."""
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     if leader == scene.controller():
         scene.world.expire_session(leader)
-        await leader_of(scene, otherwise=leader)
+        await scene.await_leader(otherwise=leader)
         await scene.settle()
-        leader = await leader_of(scene)
+        leader = await scene.await_leader()
     controller = scene.controller()
     assert controller not in (None, leader)
     assert controller is not None
@@ -196,12 +187,12 @@ async def a_command_comes_to_the_next_life(scene: Scene) -> None:
 
     The controller is paused when the broker registers, so that nobody corrects it.
     """
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     if leader == scene.controller():
         scene.world.expire_session(leader)
-        await leader_of(scene, otherwise=leader)
+        await scene.await_leader(otherwise=leader)
         await scene.settle()
-        leader = await leader_of(scene)
+        leader = await scene.await_leader()
     assert await scene.produce(10)
     controller = scene.controller()
     assert controller not in (None, leader)
@@ -224,7 +215,7 @@ async def a_command_comes_to_the_next_life(scene: Scene) -> None:
 
 async def a_sync_fails(scene: Scene) -> None:
     """38. A sync fails; nothing may be taken in that log directory any more, since the next sync would succeed."""
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     assert await scene.produce()
     disk = scene.world.machines[leader].disk
     fault = disk.fail("fsync", f"{scene.partition}/", error=errno.EIO)
@@ -246,7 +237,7 @@ async def delete_before(scene: Scene, offset: int) -> None:
         partitions=[DeleteRecordsPartition(partition_index=scene.partition.partition, offset=offset)],
     )
     request = DeleteRecordsRequest(topics=[topic], timeout_ms=3_000)
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     scene.world.history.allow_deletion(scene.partition, scene.end(leader) if offset < 0 else offset)
 
     async def ask() -> None:
@@ -262,12 +253,12 @@ async def a_request_outlives_its_broker(scene: Scene) -> None:
 
     Its request reaches the leader when it is registered again.
     """
-    leader = await leader_of(scene)
+    leader = await scene.await_leader()
     if leader == scene.controller():
         scene.world.expire_session(leader)
-        await leader_of(scene, otherwise=leader)
+        await scene.await_leader(otherwise=leader)
         await scene.settle()
-        leader = await leader_of(scene)
+        leader = await scene.await_leader()
     assert scene.controller() not in (None, leader)
     other = next(each for each in scene.followers() if each == scene.controller())
     lost = next(each for each in scene.followers() if each != other)

@@ -1,6 +1,6 @@
 """Fetches the log of a follower anew from its leader, beside the present one, whose place it then takes.
 
-For a compacted log in which damage cannot be mended in place (`replication.mend_plan` says why). What is committed
+For a log in which damage cannot be mended in place (`replication.mend_plan` says why). What is committed
 comes from the leader, fetched as `replication.mending` does; what follows comes from the present log, as when a log
 moves to another directory, and as then nothing is written while the last of it is copied and the new log takes the
 place. Until then the present log is what it was, to readers and to leader and controller; a start before that forgets

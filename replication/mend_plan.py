@@ -26,6 +26,9 @@ in where something near the value was damaged, it would be back too. So:
   two cases above, whatever the order, show the value meanwhile, and to a crash for longer. And the present log, which
   has promised what it holds, stays whole until then, so the replica need not leave the in-sync set.
 
+All of a log comes from the leader too where the leader's batches are of other epochs than this log's list says: a start
+that met a damaged header took its epoch for one that began there, and nothing here tells which of the list are right.
+
 A leader that is cleaned while its log is copied may take a tombstone away before it is copied, but after its value was.
 That is so for whoever reads a compacted log from its start, a new replica as a consumer, and is what
 delete.retention.ms is for.

@@ -228,7 +228,10 @@ class Mender:
                 return False
             if others and len(others) == len(rest):
                 await self._write_anew(partition, segment, spool, others)
-        except (EndMismatch, EpochMismatch) as error:
+        except EpochMismatch:
+            # Nothing here says which epochs are right: they come with the leader's batches.
+            return False
+        except EndMismatch as error:
             if _is_compacted(partition):
                 return False
             raise CannotMend(str(error)) from None

@@ -60,6 +60,9 @@ class Blemish:
 
     @property
     def stands(self) -> bool:
+        if len(self.inode.data) < self.position:
+            # Cut away; where the file's end had gone, there are no bad bytes to be found others.
+            return False
         if self.inode.data[self.position : self.position + self.size_bytes] != self.bad:
             return False
         return any(inode is self.inode for _, inode in _segments(self.machine, self.topic_partition))

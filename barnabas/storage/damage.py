@@ -2,7 +2,8 @@
 
 A range begins and ends where a batch does, or would: `start_offset` follows the last good batch before it, and
 `end_offset` is where the first good one after it begins (or the segment ends), so the offsets in between are what is
-lost. Ranges of a log do not overlap and are kept in order. While a range is known, nothing of it is read for anybody
+lost. A segment that lost its end has a range without bytes there: all of it that is left may be good. Ranges of a log
+do not overlap and are kept in order. While a range is known, nothing of it is read for anybody
 (`read.py`); it is forgotten when its bytes are good again, were cut, or lie below the log's start.
 """
 
@@ -69,6 +70,7 @@ class Damage:
             known
             for known in self._ranges
             if known.segment_base_offset != segment_base_offset
+            or not known.size_bytes
             or known.position < position
             or known.end_position > end_position
         ]
@@ -77,10 +79,12 @@ class Damage:
         """The log begins and ends there now, at that position of its last segment: forget what is outside."""
         kept = []
         for known in self._ranges:
+            had_bytes = known.size_bytes > 0
             if known.end_offset > end_offset:
                 end = end_position if known.start_offset < end_offset else known.position
                 known = replace(known, end_offset=end_offset, end_position=min(known.end_position, end))
-            if known.end_offset > start_offset and known.size_bytes > 0:
+            is_left = known.size_bytes > 0 if had_bytes else known.start_offset < end_offset
+            if known.end_offset > start_offset and is_left:
                 kept.append(known)
         self._ranges = kept
 

@@ -28,6 +28,10 @@ class CorruptIndex(Exception):
     """The content cannot be an index of its segment."""
 
 
+class PointsBehindEnd(CorruptIndex):
+    """An entry points to a batch behind the segment's end: most likely the segment was longer once."""
+
+
 class OffsetIndex:
     """From offsets to positions, in memory."""
 

@@ -94,10 +94,13 @@ def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int
             limit = damaged.position
             if limit <= position:
                 raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
+            # What a reader asks for next does not begin where the damage does.
+            ends_at = damaged.start_offset
         else:
             limit = _end_position(log, segment, segment_place, upper, end_offset)
+            ends_at = upper
         found = LogRead(offset, None, False, segment.base_offset, position)
-        return _cut(log, segment, found, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, upper=upper)
+        return _cut(log, segment, found, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, ends_at=ends_at)
     return LogRead(offset, None, False, segments.active.base_offset, segments.active.size_bytes)
 
 
@@ -123,9 +126,9 @@ def _position_of(log: "Log", segment: Segment, offset: int) -> int | None:
 
 
 def _cut(
-    log: "Log", segment: Segment, found: LogRead, limit: int, *, max_bytes: int, min_one_batch: bool, upper: int
+    log: "Log", segment: Segment, found: LogRead, limit: int, *, max_bytes: int, min_one_batch: bool, ends_at: int
 ) -> LogRead:
-    """Let `found`, which has none yet, have a slice from its position on."""
+    """Let `found`, which has none yet, have a slice from its position on; `ends_at` is the offset at byte `limit`."""
     available = limit - found.position
     size = available
     if max_bytes < available:
@@ -138,7 +141,7 @@ def _cut(
         found.first_batch_incomplete = size < first_bytes
     if size > 0:
         if found.position + size == limit:
-            segment.remember_end(upper, limit)
+            segment.remember_end(ends_at, limit)
         found.slice = FileSlice(segment.log_file, found.position, size, segment)
     return found
 

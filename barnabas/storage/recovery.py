@@ -34,7 +34,7 @@ from barnabas.storage.file_names import (
     segment_file,
 )
 from barnabas.storage.growing_indexes import GrowingIndexes
-from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, StoredIndex
+from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, PointsBehindEnd, StoredIndex
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
 from barnabas.storage.log import Log
@@ -103,8 +103,8 @@ class LogLoader:
         self._read_epochs()
         self._synced_to = self._find_synced_end(bases)
         scan_from = self._first_to_scan(bases)
-        for base_offset in bases[:scan_from]:
-            self._segments.append(self._open_trusted(base_offset))
+        for base_offset, next_base_offset in zip(bases[:scan_from], [*bases[1:], None], strict=False):
+            self._segments.append(self._open_trusted(base_offset, next_base_offset))
         if self._clean and bases and self._open_active(bases[-1]):
             scan_from = len(bases)
         if scan_from < len(bases):
@@ -248,8 +248,8 @@ class LogLoader:
 
     # Trusted files
 
-    def _open_trusted(self, base_offset: int) -> Segment:
-        """A closed segment whose log was synced: only its indexes may need to be built again."""
+    def _open_trusted(self, base_offset: int, next_base_offset: int | None) -> Segment:
+        """A closed segment whose log was synced: at most its indexes need to be built again, or it lost its end."""
         segment = self._new_segment(base_offset)
         segment.size_bytes = segment.flushed_bytes = self._disk.size(segment.path(LOG_SUFFIX))
         segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
@@ -258,7 +258,14 @@ class LogLoader:
             last = self._check_indexes(segment)
         except (CorruptIndex, FileNotFoundError) as error:
             log.warning("%s: the indexes at offset %d are built again: %s", self._topic_partition, base_offset, error)
-            self._rebuild_indexes(segment)
+            scan = self._rebuild_indexes(segment)
+            is_short = scan.problem is None and scan.next_offset < (next_base_offset or 0)
+            if is_short and isinstance(error, PointsBehindEnd):
+                # Without its last batches the rest is sound, and the gap would be taken for one that the cleaner left.
+                end = segment.size_bytes
+                self._damage.append(
+                    DamagedRange(base_offset, end, end, scan.next_offset, next_base_offset or 0, f"lost: {error}")
+                )
             return segment
         if last is not None:
             segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
@@ -270,8 +277,10 @@ class LogLoader:
         offsets = StoredIndex(self._disk.open(segment.path(INDEX_SUFFIX), writable=False), OFFSET_ENTRY)
         try:
             last = offsets.last
-            if last is not None and not (last[0] >= 0 and 0 < last[1] < segment.size_bytes):
-                raise CorruptIndex(f"an entry points to byte {last[1]} of a log of {segment.size_bytes}")
+            if last is not None and last[1] >= segment.size_bytes:
+                raise PointsBehindEnd(f"an entry points to byte {last[1]} of a log of {segment.size_bytes}")
+            if last is not None and (last[0] < 0 or last[1] <= 0):
+                raise CorruptIndex(f"an entry for offset {last[0]} points to byte {last[1]}")
         finally:
             offsets.close()
         times = StoredIndex(self._disk.open(segment.path(TIME_INDEX_SUFFIX), writable=False), TIME_ENTRY)
@@ -279,6 +288,8 @@ class LogLoader:
             last_time, first_time = times.last, times.entry(0) if len(times) else None
         finally:
             times.close()
+        if last_time is not None and not segment.size_bytes:
+            raise PointsBehindEnd(f"an entry points to offset {segment.base_offset + last_time[1]} of a log of 0 bytes")
         if last_time is not None and first_time is not None and (last_time < first_time or min(last_time) < 0):
             raise CorruptIndex("the timestamps do not rise")
         if last_time is None and segment.size_bytes and len(times) == 0 and self._has_timestamps(segment):
@@ -298,7 +309,7 @@ class LogLoader:
             file.close()
         return False
 
-    def _rebuild_indexes(self, segment: Segment) -> None:
+    def _rebuild_indexes(self, segment: Segment) -> SegmentScan:
         """Build the indexes from the batches. Nothing is cut: what is below the recovery point was synced."""
         scan = self._scan_trusted(segment, ProducerState(end_offset=segment.base_offset))
         if scan.problem is not None:
@@ -311,6 +322,7 @@ class LogLoader:
         flush.sync()
         segment.finish_flush(flush, succeeded=True)
         segment.close_files()
+        return scan
 
     def _aborted(self, segment: Segment, scan: SegmentScan) -> list[AbortedTxn]:
         """The aborted transactions of a segment, of which a scan that knew no producers has found the markers.

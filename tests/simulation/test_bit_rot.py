@@ -96,12 +96,18 @@ def test_what_nobody_mends_is_found() -> None:
     assert "is damaged at byte" in tally.violations[0]
 
 
-def test_a_compacted_log_that_does_not_know_where_an_epoch_began_is_mended() -> None:
-    """Copied from a leader that had cleaned away the first records of the epoch, which another leader still has."""
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_log_that_does_not_know_where_an_epoch_began_is_mended(policy: str) -> None:
+    """A damaged header told it at a start.
+
+    Or, where it is compacted, it was copied from a leader that had cleaned away the first records of the epoch, which
+    another leader still has.
+    """
 
     async def story(scene: Scene) -> None:
         world, at = scene.world, scene.partition
-        world.history.compacted[at] = world.invariants.compacted[at] = None
+        if policy == "compact":
+            world.history.compacted[at] = world.invariants.compacted[at] = None
         assert await scene.produce(3)
         first = scene.leader()
         assert first is not None
@@ -119,7 +125,7 @@ def test_a_compacted_log_that_does_not_know_where_an_epoch_began_is_mended() -> 
         await scene.until(lambda: partition.log is not damaged)
         assert partition.log.leader_epochs.entries == known
 
-    tally = run_plan(story, settings=SCRUBBED, topic_settings={"cleanup.policy": "compact"})
+    tally = run_plan(story, settings=SCRUBBED, topic_settings={"cleanup.policy": policy})
     assert tally.passed, line(tally)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
 from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
@@ -125,3 +126,48 @@ async def test_a_flipped_bit_in_an_earlier_segment_makes_up_no_producer_and_no_t
     assert [(entry.producer_id, entry.epoch) for entry in log.producers] == [(7, 0)]
     assert log.producers.first_unstable_offset is None
     assert (offsets(log), log.hidden_from) == (list(range(18)), 6)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_closed_segment_that_lost_whole_batches_is_damaged_though_what_is_left_is_sound(
+    tmp_path, kept, is_clean
+):
+    """Its index still tells of them. Without that the gap would pass for one that compaction left."""
+    config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, flush_batches=None if is_clean else 5, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    log = await opened(tmp_path, config)
+    assert (log.log_end_offset, damaged(log)) == (18, [(3 * kept, 12)])
+    for offset in (3 * kept, 11):
+        with pytest.raises(CorruptSegment):
+            read_bytes(log, offset)
+    assert len(read_bytes(log, 12)) == 2 * ONE
+    if kept:
+        assert len(read_bytes(log, 0)) == kept * ONE
+
+
+async def test_what_is_lost_is_not_forgotten_by_looking_at_what_is_left(tmp_path):
+    config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: 2 * ONE])
+    log = await opened(tmp_path, config)
+    (lost,) = log.damage
+    log.damage.forget(0, position=0, end_position=2 * ONE)
+    log.damage.keep_within(start_offset=0, end_offset=18, end_position=2 * ONE)
+    assert list(log.damage) == [lost]
+    log.damage.keep_within(start_offset=0, end_offset=9, end_position=2 * ONE)
+    assert damaged(log) == [(6, 9)]
+    log.damage.keep_within(start_offset=9, end_offset=18, end_position=2 * ONE)
+    assert not log.damage
+
+
+async def test_a_read_that_ends_where_damage_does_is_not_taken_for_the_place_of_what_follows(tmp_path):
+    await written(tmp_path)
+    log = await opened(tmp_path)
+    third = DamagedRange(0, 2 * ONE, 3 * ONE, 6, 9, "for a while")
+    log.damage.add(third)
+    assert len(read_bytes(log, 0, upper=9)) == 2 * ONE
+    log.damage.remove(third)
+    assert read_bytes(log, 9)[:8] == (9).to_bytes(8, "big")
+    assert read_bytes(log, 6)[:8] == (6).to_bytes(8, "big")

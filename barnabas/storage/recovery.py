@@ -25,16 +25,15 @@ from barnabas.storage.damage import Damage, DamagedRange
 from barnabas.storage.damaged_scan import ScanTask
 from barnabas.storage.file_names import (
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     segment_file,
 )
 from barnabas.storage.growing_indexes import GrowingIndexes
-from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, PointsBehindEnd, StoredIndex
+from barnabas.storage.index import CorruptIndex, PointsBehindEnd
+from barnabas.storage.index_check import check_indexes
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
 from barnabas.storage.log import Log
@@ -89,6 +88,7 @@ class LogLoader:
         self._producers = ProducerState()
         self._log_end_offset = 0
         self._synced_to = 0
+        self._stopped_at: int | None = None
         self._damage: list[DamagedRange] = []
         self._hidden_from: int | None = None
         self.result: Log | None = None
@@ -128,6 +128,9 @@ class LogLoader:
         """
         newest = max(self._snapshots.offsets, default=0)
         if self._clean and newest >= self._recovery_point:
+            if self._recovery_point > 0 and newest - 1 <= self._recovery_point:
+                # Both of them say so: what ends elsewhere has a damaged base offset, or has lost batches.
+                self._stopped_at = newest
             return newest
         return self._recovery_point + (0 < self._recovery_point not in bases)
 
@@ -147,7 +150,8 @@ class LogLoader:
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
             interval, point = self._config.index_interval_bytes, self._recovery_point
-            task = ScanTask(self._disk, path, base_offset, next_base, interval, producers, point)
+            end_offset = self._stopped_at if next_base is None else next_base
+            task = ScanTask(self._disk, path, base_offset, end_offset, interval, producers, point)
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             if scan.problem is not None and scan.next_offset < self._synced_to:
@@ -165,6 +169,8 @@ class LogLoader:
             may_have_gap = (next_base or 0) <= self._cleaned_to
             if scan.problem is None and not may_have_gap and scan.next_offset < (next_base or 0):
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
+            if scan.problem is None and next_base is None and scan.next_offset < (self._stopped_at or 0):
+                self._note_lost_end(scan, base_offset, self._stopped_at or 0)
             self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:
                 self._cut_after(scan, path, size_bytes, bases[place + 1 :])
@@ -173,6 +179,14 @@ class LogLoader:
             if producers.end_offset > self._log_start_offset and not self._damage and self._hidden_from is None:
                 self._snapshots.write(producers)
         self._producers = producers
+
+    @staticmethod
+    def _note_lost_end(scan: SegmentScan, base_offset: int, end_offset: int) -> None:
+        """The segment reached to `end_offset` once: its last batches are gone, and what is left of it is sound."""
+        end, lost_from = scan.valid_bytes, scan.next_offset
+        problem = f"the segment has lost its end: it reached to offset {end_offset - 1}"
+        scan.damaged.append(DamagedRange(base_offset, end, end, lost_from, end_offset, problem))
+        scan.next_offset = end_offset
 
     def _adopt(self, base_offset: int, scan: SegmentScan, size_bytes: int, *, sealed: bool) -> None:
         segment = self._new_segment(base_offset)
@@ -255,59 +269,20 @@ class LogLoader:
         segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
         segment.directory_synced = True
         try:
-            last = self._check_indexes(segment)
+            last = check_indexes(self._disk, segment)
         except (CorruptIndex, FileNotFoundError) as error:
             log.warning("%s: the indexes at offset %d are built again: %s", self._topic_partition, base_offset, error)
             scan = self._rebuild_indexes(segment)
             is_short = scan.problem is None and scan.next_offset < (next_base_offset or 0)
             if is_short and isinstance(error, PointsBehindEnd):
-                # Without its last batches the rest is sound, and the gap would be taken for one that the cleaner left.
-                end = segment.size_bytes
-                self._damage.append(
-                    DamagedRange(base_offset, end, end, scan.next_offset, next_base_offset or 0, f"lost: {error}")
-                )
+                # What is left is sound, and the gap would be taken for one that the cleaner left.
+                self._note_lost_end(scan, base_offset, next_base_offset or 0)
+                self._damage += scan.damaged
             return segment
         if last is not None:
             segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
         segment.growing = None
         return segment
-
-    def _check_indexes(self, segment: Segment) -> tuple[int, int] | None:
-        """Whether the indexes can be true of the log; the last entry of the time index. Raises CorruptIndex."""
-        offsets = StoredIndex(self._disk.open(segment.path(INDEX_SUFFIX), writable=False), OFFSET_ENTRY)
-        try:
-            last = offsets.last
-            if last is not None and last[1] >= segment.size_bytes:
-                raise PointsBehindEnd(f"an entry points to byte {last[1]} of a log of {segment.size_bytes}")
-            if last is not None and (last[0] < 0 or last[1] <= 0):
-                raise CorruptIndex(f"an entry for offset {last[0]} points to byte {last[1]}")
-        finally:
-            offsets.close()
-        times = StoredIndex(self._disk.open(segment.path(TIME_INDEX_SUFFIX), writable=False), TIME_ENTRY)
-        try:
-            last_time, first_time = times.last, times.entry(0) if len(times) else None
-        finally:
-            times.close()
-        if last_time is not None and not segment.size_bytes:
-            raise PointsBehindEnd(f"an entry points to offset {segment.base_offset + last_time[1]} of a log of 0 bytes")
-        if last_time is not None and first_time is not None and (last_time < first_time or min(last_time) < 0):
-            raise CorruptIndex("the timestamps do not rise")
-        if last_time is None and segment.size_bytes and len(times) == 0 and self._has_timestamps(segment):
-            raise CorruptIndex("the time index is empty")
-        if segment.has_txn_index:
-            decode_aborted(self._disk.read_bytes(segment.path(TXN_INDEX_SUFFIX)), base_offset=segment.base_offset)
-        return last_time
-
-    def _has_timestamps(self, segment: Segment) -> bool:
-        file = self._disk.open(segment.path(LOG_SUFFIX), writable=False)
-        try:
-            for _, header in iterate_file_headers(file, 0, segment.size_bytes):
-                return header.max_timestamp >= 0
-        except CorruptSegment:
-            return False
-        finally:
-            file.close()
-        return False
 
     def _rebuild_indexes(self, segment: Segment) -> SegmentScan:
         """Build the indexes from the batches. Nothing is cut: what is below the recovery point was synced."""
@@ -356,7 +331,7 @@ class LogLoader:
         segment.has_txn_index = segment_file(base_offset, TXN_INDEX_SUFFIX) in self._contents.names
         segment.directory_synced = True
         try:
-            self._check_indexes(segment)
+            check_indexes(self._disk, segment)
             segment.growing = None
             growing = segment.reopen_indexes()
             growing.bytes_since_entry = segment.size_bytes - growing.offsets.last_position
@@ -364,6 +339,7 @@ class LogLoader:
             if last is not None:
                 segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
             self._log_end_offset = segment.last_next_offset()
+            self._check_end()
             segment.first_timestamp = self._first_timestamp(segment)
         except (CorruptIndex, CorruptSegment, FileNotFoundError) as error:
             log.warning("%s: the segment at offset %d is scanned: %s", self._topic_partition, base_offset, error)
@@ -371,6 +347,10 @@ class LogLoader:
             return False
         self._segments.append(segment)
         return True
+
+    def _check_end(self) -> None:
+        if self._stopped_at not in (None, self._log_end_offset):
+            raise CorruptSegment(f"its batches end at offset {self._log_end_offset}, the log at {self._stopped_at}")
 
     def _first_timestamp(self, segment: Segment) -> int | None:
         for _, header in iterate_file_headers(segment.log_file, 0, segment.size_bytes):

@@ -171,3 +171,38 @@ async def test_a_read_that_ends_where_damage_does_is_not_taken_for_the_place_of_
     log.damage.remove(third)
     assert read_bytes(log, 9)[:8] == (9).to_bytes(8, "big")
     assert read_bytes(log, 6)[:8] == (6).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("base_offset", [0, 14, 16, 1 << 40])
+async def test_a_last_batch_with_another_base_offset_does_not_say_where_the_log_ends(tmp_path, base_offset):
+    """No checksum covers it; what a clean stop wrote beside the log does."""
+    await written(tmp_path)
+    change(tmp_path / LOG, (COUNT - 1) * ONE, base_offset.to_bytes(8, "big"))
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [(15, 18)])
+    assert len(read_bytes(log, 0)) == (COUNT - 1) * ONE
+
+
+@pytest.mark.parametrize("kept", [0, 2, COUNT - 1])
+async def test_an_active_segment_that_lost_whole_batches_is_damaged_and_the_log_ends_where_it_did(tmp_path, kept):
+    await written(tmp_path)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [(3 * kept, 18)])
+    with pytest.raises(CorruptSegment):
+        read_bytes(log, 3 * kept)
+    append(log, batch(*THREE), leader_epoch=3)
+    assert read_bytes(log, 18)[:8] == (18).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("recovery_point", [0, 9])
+async def test_a_snapshot_that_the_checkpoint_does_not_agree_with_does_not_say_where_the_log_ends(
+    tmp_path, recovery_point
+):
+    """As where a checkpoint was left behind when a directory was copied: nothing is cut or taken for damaged."""
+    await written(tmp_path)
+    snapshots = sorted((tmp_path / "topic-0").glob("*.snapshot"))
+    snapshots[-1].rename(tmp_path / "topic-0" / f"{12:020}.snapshot")
+    (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\ntopic 0 {recovery_point}\n")
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (18, [])

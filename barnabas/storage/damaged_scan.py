@@ -30,7 +30,7 @@ class ScanTask:
     producers: ProducerState
     trusted_to: int = 0
     synced_to: int = 0
-    may_have_gaps: bool = False
+    may_have_gaps: bool = True
 
     def run(self) -> SegmentScan:
         """Scan the segment. Raises OSError."""
@@ -44,6 +44,7 @@ class ScanTask:
             index_interval_bytes=self.index_interval_bytes,
             producers=self.producers,
             trusted_to=self.trusted_to,
+            may_have_gaps=self.may_have_gaps,
         )
 
 
@@ -64,6 +65,7 @@ def _scan_over_damage(task: ScanTask) -> SegmentScan:
                 base_offset=task.base_offset,
                 next_base_offset=task.next_base_offset,
                 index_interval_bytes=task.index_interval_bytes,
+                may_have_gaps=task.may_have_gaps,
             )
             if scan.problem is None or scan.next_offset >= task.synced_to:
                 return scan

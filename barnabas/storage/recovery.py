@@ -151,7 +151,10 @@ class LogLoader:
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
             interval, point = self._config.index_interval_bytes, self._recovery_point
             end_offset = self._stopped_at if next_base is None else next_base
-            task = ScanTask(self._disk, path, base_offset, end_offset, interval, producers, point)
+            may_have_gaps = self._config.compact or self._cleaned_to > 0
+            task = ScanTask(
+                self._disk, path, base_offset, end_offset, interval, producers, point, may_have_gaps=may_have_gaps
+            )
             size_bytes = self._disk.size(path)
             scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             if scan.problem is not None and scan.next_offset < self._synced_to:
@@ -160,7 +163,6 @@ class LogLoader:
                     task,
                     producers=self._producers_at(base_offset),
                     synced_to=self._synced_to,
-                    may_have_gaps=self._config.compact,
                 )
                 scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers

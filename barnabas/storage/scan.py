@@ -82,6 +82,8 @@ class SegmentScan:
     producers: ProducerState = field(default_factory=ProducerState)
     trusted_bytes: int = 0
     """How much of the file was not read but for its headers."""
+    has_gaps: bool = False
+    """Whether offsets are left out between batches, as compaction does."""
     problem: str | None = None
     """Why the scan ended before the end of the file."""
     damaged: list[DamagedRange] = field(default_factory=list)
@@ -188,12 +190,14 @@ def scan_segment(
     index_interval_bytes: int,
     producers: ProducerState,
     trusted_to: int = 0,
+    may_have_gaps: bool = True,
 ) -> SegmentScan:
     """Check the whole segment and rebuild what follows from it, up to the first bad batch.
 
     `next_base_offset` is where the next segment starts, if there is one. `producers` is the state at the segment's
     base offset; it is changed. Of the batches below `trusted_to`, which were synced, only headers and control records
-    are read. Raises OSError.
+    are read. Base offsets stand outside of checksums: what follows tells whether one that leaves offsets out is right,
+    and where nothing follows it is bad, unless there `may_have_gaps`, or are others. Raises OSError.
     """
     file = disk.open(path, writable=False)
     scan = SegmentScan(0, base_offset, producers=producers)
@@ -205,6 +209,7 @@ def scan_segment(
             next_base_offset=next_base_offset,
             index_interval_bytes=index_interval_bytes,
             trusted_to=trusted_to,
+            may_have_gaps=may_have_gaps,
         )
     finally:
         file.close()
@@ -219,6 +224,7 @@ def scan_on(
     next_base_offset: int | None,
     index_interval_bytes: int,
     trusted_to: int = 0,
+    may_have_gaps: bool = True,
 ) -> None:
     """Go on from where the scan is, up to the first bad batch, of which `scan.problem` tells, or to the end."""
     highest_offset = base_offset + MAX_INT32
@@ -226,7 +232,12 @@ def scan_on(
         highest_offset = min(highest_offset, next_base_offset - 1)
     try:
         batches = _batches(scan, file, file.size(), trusted_to)
-        _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
+        jumped = _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
+        if jumped is not None:
+            ends_segment = next_base_offset is not None and jumped[1].last_offset == highest_offset
+            if not (may_have_gaps or scan.has_gaps or ends_segment or jumped[1].magic < CURRENT_MAGIC):
+                raise OffsetsOutOfOrder(f"base offset {jumped[1].base_offset} is ahead of {scan.next_offset}")
+            _note(scan, jumped, base_offset, index_interval_bytes)
     except CorruptBatch as error:
         scan.problem = str(error)
 
@@ -236,28 +247,25 @@ _Checked = tuple[int, BatchHeader, memoryview]
 
 def _scan_batches(
     scan: SegmentScan, checked: Iterator[_Checked], base_offset: int, highest_offset: int, interval: int
-) -> None:
+) -> _Checked | None:
+    """Note the batches, but for the last one if it leaves offsets out: that one is given back."""
     jumped: _Checked | None = None
-    try:
-        for found in checked:
-            header = found[1]
-            if jumped is not None:
-                if header.base_offset < jumped[1].next_offset:
-                    suspect, jumped = jumped, None
-                    raise OffsetsOutOfOrder(f"base offset {suspect[1].base_offset} is ahead of what follows")
-                _note(scan, jumped, base_offset, interval)
-                jumped = None
-            if not scan.next_offset <= header.base_offset <= header.last_offset <= highest_offset:
-                raise OffsetsOutOfOrder(
-                    f"offsets {header.base_offset} to {header.last_offset} do not follow {scan.next_offset - 1}"
-                )
-            if header.base_offset > scan.next_offset:
-                jumped = found
-            else:
-                _note(scan, found, base_offset, interval)
-    finally:
+    for found in checked:
+        header = found[1]
         if jumped is not None:
+            if header.base_offset < jumped[1].next_offset:
+                raise OffsetsOutOfOrder(f"base offset {jumped[1].base_offset} is ahead of what follows")
             _note(scan, jumped, base_offset, interval)
+            scan.has_gaps, jumped = True, None
+        if not scan.next_offset <= header.base_offset <= header.last_offset <= highest_offset:
+            raise OffsetsOutOfOrder(
+                f"offsets {header.base_offset} to {header.last_offset} do not follow {scan.next_offset - 1}"
+            )
+        if header.base_offset > scan.next_offset:
+            jumped = found
+        else:
+            _note(scan, found, base_offset, interval)
+    return jumped
 
 
 def _batches(scan: SegmentScan, file: File, end: int, trusted_to: int) -> Iterator[_Checked]:

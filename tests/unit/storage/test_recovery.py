@@ -299,3 +299,15 @@ async def test_a_time_index_that_was_built_again_tells_of_the_greatest_timestamp
         assert log.segments[1].max_timestamp == NOW + 7
         assert offset_for_timestamp(log, NOW + 7).offset == 7
         await store.directories.close()
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+async def test_a_last_batch_that_jumped_ahead_is_bad_where_compaction_was_not(tmp_path, caplog, policy):
+    config = LogConfig(compact=policy == "compact")
+    await killed(tmp_path, 5, config=config)
+    change(tmp_path / LOG, 4 * ONE + 7, bytes([4 | 0x40]))
+    log = await recovered(tmp_path, caplog, config)
+    assert (offsets(log), log.log_end_offset) == {
+        "delete": ([0, 1, 2, 3], 4),
+        "compact": ([0, 1, 2, 3, 68], 69),
+    }[policy]

@@ -21,6 +21,7 @@ from barnabas.storage.append import AppendRejected
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import future_directory
 from barnabas.storage.index import CorruptIndex
+from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from replication.leader_questions import (
     CONSUMER,
@@ -72,6 +73,8 @@ class LogRenewal:
             await futures.restart_at(directory, future, start)
             copy = LogCopy(partition, directory, future, self.ports, self.offload, floor=target)
             await self._fetch_all(copy, future, target)
+            if not present.config.compact:
+                _adopt_epochs(present, future, target)
             await copy.fill(nearly=True)
 
             async def finish() -> tuple[Log, LogDirectory]:
@@ -126,6 +129,16 @@ class LogRenewal:
         if found < 0:
             raise CannotMend(f"broker {self.partition.leader_id} does not tell where its log begins and ends")
         return found
+
+
+def _adopt_epochs(present: Log, fetched: Log, target: int) -> None:
+    """Let the log's list of epochs say of all below `target` what the leader's batches say.
+
+    A damaged header may have put an epoch there. Of a compacted log each list may know what the other does not.
+    """
+    above = (entry for entry in present.leader_epochs.entries if entry.start_offset >= target)
+    present.leader_epochs = LeaderEpochs((*fetched.leader_epochs.entries, *above))
+    present.note_epochs_changed()
 
 
 def _below(records: memoryview, target: int) -> tuple[memoryview, bool]:

@@ -129,6 +129,30 @@ def test_a_log_that_does_not_know_where_an_epoch_began_is_mended(policy: str) ->
     assert tally.passed, line(tally)
 
 
+def test_a_list_that_has_an_epoch_begin_too_early_is_mended() -> None:
+    """As a start leaves it that met a header with the epoch of a later batch."""
+
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        assert await scene.produce(3)
+        first = await scene.await_leader()
+        await world.stop(first)
+        await scene.await_leader(otherwise=first)
+        world.start(first)
+        assert await scene.produce(5)
+        await scene.settle()
+        partition = next(part for machine, part in world.invariants.replicas() if machine.broker_id == first)
+        damaged, known = partition.log, partition.log.leader_epochs.entries
+        assert len(known) == 2
+        damaged.leader_epochs.assign(known[1].epoch, start_offset=1)
+        await scene.until(lambda: partition.log is not damaged)
+        assert partition.log.leader_epochs.entries == known
+        await scene.settle()
+
+    tally = run_plan(story, settings=SCRUBBED)
+    assert tally.passed, line(tally)
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_a_compacted_topic_is_mended_and_keeps_the_last_record_of_each_key(number: int, seed: str) -> None:
     tally, story = compacted_damage_story.run(25, f"{seed}.{number}")

@@ -277,16 +277,23 @@ class Invariants:
         """Below the high watermark every replica in sync holds what was committed; so does every true leader."""
         held = list(self.replicas())
         for machine, partition in held:
-            if self._rot.stands_on(machine, partition.topic_partition):
+            if self._is_damaged(machine, partition):
                 self._forget_files(machine, partition.log.directory)
         for machine, partition in held:
             if partition.topic_partition in self.watched and self.is_true_leader(machine, partition):
                 self._take_committed(machine, partition)
         for machine, partition in held:
             at = partition.topic_partition
-            is_sound = not partition.is_offline and not self._rot.stands_on(machine, at)
+            is_sound = not partition.is_offline and not self._is_damaged(machine, partition)
             if is_sound and at in self.committed and at not in self.compacted:
                 self._compare(machine, partition)
+
+    def _is_damaged(self, machine: Machine, partition: Partition) -> bool:
+        """Whether something was done to the replica that is not mended yet."""
+        at = partition.topic_partition
+        # Where the end of a file went there are no bad bytes to be found, once others were appended.
+        is_known = bool(partition.log.damage) and self._rot.has_hit(machine, at)
+        return is_known or self._rot.stands_on(machine, at)
 
     def is_true_leader(self, machine: Machine, partition: Partition) -> bool:
         """Whether a broker leads as ZooKeeper says it, and knows."""
@@ -305,7 +312,7 @@ class Invariants:
             )
             return
         known.start = max(known.start, log.log_start_offset)
-        if log.high_watermark <= known.end or self._rot.stands_on(machine, at):
+        if log.high_watermark <= known.end or self._is_damaged(machine, partition):
             return
         if at in self.compacted:
             known.end = log.high_watermark

@@ -26,6 +26,7 @@ import uvloop
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
 from barnabas.runtime.machine import read_boot_id
+from barnabas.runtime.memory import keep_freed_memory
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import LoopMonitor, Supervisor, Watchdog
 from broker.config import BrokerConfig, parse_properties, resolve_broker_config
@@ -78,6 +79,7 @@ def run(config_file: str | None, overrides: Mapping[str, str], environment: Mapp
     for warning in config.warnings:
         log.warning("%s", warning)
     raise_descriptor_limit()
+    keep_freed_memory()
     return uvloop.run(_run(config))
 
 

@@ -9,6 +9,7 @@ A row that a client limited says nothing of brokers' rates: it is judged by what
 """
 
 import argparse
+import contextlib
 import json
 import platform
 import signal
@@ -26,6 +27,7 @@ from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Plan, Runner
 from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.curves import draw
+from bench.side_by_side.guest_memory import kept_from_host
 from bench.side_by_side.row import Row
 from bench.side_by_side.rows import coordinators, growth, life, requests, volume
 from tests.support.kafka_jars import JarsNotAvailable, java_command
@@ -40,8 +42,10 @@ def all_rows() -> list[Row]:
 
 
 def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
-    """By a part of the name; else the core rows, or with `full` the others."""
+    """By the name or a part of it; else the core rows, or with `full` the others."""
     rows = all_rows()
+    if exact := [row for row in rows if row.name in names]:
+        return exact
     if names:
         return [row for row in rows if any(name in row.name for name in names)]
     return [row for row in rows if row.is_core is not full]
@@ -71,7 +75,9 @@ def _tell(text: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="the rows that are not core, in one round")
-    parser.add_argument("--row", action="append", default=[], help="only rows with this in their name; may be repeated")
+    parser.add_argument(
+        "--row", action="append", default=[], help="the row, or those with this in their name; may be repeated"
+    )
     parser.add_argument("--rounds", type=int, default=None, help="5, with --full 1")
     parser.add_argument(
         "--against", nargs="*", choices=list(RELEASES), default=list(RELEASES), help="releases of Kafka"
@@ -100,7 +106,10 @@ def main() -> int:
     except JarsNotAvailable as error:
         sys.stderr.write(f"Kafka cannot be run here: {error}\n")
         return 1
-    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory,
+        contextlib.nullcontext() if given.smoke else kept_from_host(),
+    ):
         comparison = Runner(systems, plan, Path(directory), tell=_tell).compare(rows)
     about = _about(given, rounds)
     table = report.as_markdown(comparison, about)

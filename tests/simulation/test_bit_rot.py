@@ -13,6 +13,9 @@ from barnabas.simulation.disk_image import Inode
 from barnabas.simulation.plan import Scene, run_plan
 from barnabas.simulation.report import line
 from barnabas.simulation.trial import Tally
+from barnabas.storage.leader_epochs import EpochEntry
+from barnabas.storage.log import Log
+from replication.partition import Partition
 from tests.simulation import compacted_damage_story
 
 SCRUBBED = {"barnabas.scrub.interval.ms": "500", "log.flush.offset.checkpoint.interval.ms": "1000"}
@@ -96,6 +99,26 @@ def test_what_nobody_mends_is_found() -> None:
     assert "is damaged at byte" in tally.violations[0]
 
 
+async def led_in_two_epochs(scene: Scene) -> Partition:
+    """A follower's replica, with records of two leaders, of whom it was the first."""
+    assert await scene.produce(3)
+    first = await scene.await_leader()
+    await scene.world.stop(first)
+    await scene.await_leader(otherwise=first)
+    scene.world.start(first)
+    assert await scene.produce(5)
+    await scene.settle()
+    partition = next(part for machine, part in scene.world.invariants.replicas() if machine.broker_id == first)
+    assert len(partition.log.leader_epochs.entries) == 2
+    return partition
+
+
+async def until_fetched_anew(scene: Scene, partition: Partition, damaged: Log, known: tuple[EpochEntry, ...]) -> None:
+    await scene.until(lambda: partition.log is not damaged)
+    assert partition.log.leader_epochs.entries == known
+    await scene.settle()
+
+
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_a_log_that_does_not_know_where_an_epoch_began_is_mended(policy: str) -> None:
     """A damaged header told it at a start.
@@ -108,22 +131,12 @@ def test_a_log_that_does_not_know_where_an_epoch_began_is_mended(policy: str) ->
         world, at = scene.world, scene.partition
         if policy == "compact":
             world.history.compacted[at] = world.invariants.compacted[at] = None
-        assert await scene.produce(3)
-        first = scene.leader()
-        assert first is not None
-        await world.stop(first)
-        await scene.until(lambda: scene.leader() not in (first, None))
-        world.start(first)
-        assert await scene.produce(5)
-        await scene.settle()
-        partition = next(part for machine, part in world.invariants.replicas() if machine.broker_id == first)
+        partition = await led_in_two_epochs(scene)
         damaged, known = partition.log, partition.log.leader_epochs.entries
-        assert len(known) == 2
         damaged.leader_epochs.clear()
         damaged.leader_epochs.assign(known[0].epoch, start_offset=known[0].start_offset)
         damaged.leader_epochs.assign(known[1].epoch, start_offset=damaged.log_end_offset - 1)
-        await scene.until(lambda: partition.log is not damaged)
-        assert partition.log.leader_epochs.entries == known
+        await until_fetched_anew(scene, partition, damaged, known)
 
     tally = run_plan(story, settings=SCRUBBED, topic_settings={"cleanup.policy": policy})
     assert tally.passed, line(tally)
@@ -133,21 +146,10 @@ def test_a_list_that_has_an_epoch_begin_too_early_is_mended() -> None:
     """As a start leaves it that met a header with the epoch of a later batch."""
 
     async def story(scene: Scene) -> None:
-        world = scene.world
-        assert await scene.produce(3)
-        first = await scene.await_leader()
-        await world.stop(first)
-        await scene.await_leader(otherwise=first)
-        world.start(first)
-        assert await scene.produce(5)
-        await scene.settle()
-        partition = next(part for machine, part in world.invariants.replicas() if machine.broker_id == first)
+        partition = await led_in_two_epochs(scene)
         damaged, known = partition.log, partition.log.leader_epochs.entries
-        assert len(known) == 2
         damaged.leader_epochs.assign(known[1].epoch, start_offset=1)
-        await scene.until(lambda: partition.log is not damaged)
-        assert partition.log.leader_epochs.entries == known
-        await scene.settle()
+        await until_fetched_anew(scene, partition, damaged, known)
 
     tally = run_plan(story, settings=SCRUBBED)
     assert tally.passed, line(tally)

@@ -83,7 +83,7 @@ class SegmentScan:
     trusted_bytes: int = 0
     """How much of the file was not read but for its headers."""
     has_gaps: bool = False
-    """Whether offsets are left out between batches, as compaction does."""
+    """Whether offsets are left out between batches, as compaction does, or may be."""
     problem: str | None = None
     """Why the scan ended before the end of the file."""
     damaged: list[DamagedRange] = field(default_factory=list)
@@ -232,12 +232,8 @@ def scan_on(
         highest_offset = min(highest_offset, next_base_offset - 1)
     try:
         batches = _batches(scan, file, file.size(), trusted_to)
-        jumped = _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
-        if jumped is not None:
-            ends_segment = next_base_offset is not None and jumped[1].last_offset == highest_offset
-            if not (may_have_gaps or scan.has_gaps or ends_segment or jumped[1].magic < CURRENT_MAGIC):
-                raise OffsetsOutOfOrder(f"base offset {jumped[1].base_offset} is ahead of {scan.next_offset}")
-            _note(scan, jumped, base_offset, index_interval_bytes)
+        scan.has_gaps = scan.has_gaps or may_have_gaps
+        _scan_batches(scan, batches, base_offset, highest_offset, index_interval_bytes)
     except CorruptBatch as error:
         scan.problem = str(error)
 
@@ -247,25 +243,37 @@ _Checked = tuple[int, BatchHeader, memoryview]
 
 def _scan_batches(
     scan: SegmentScan, checked: Iterator[_Checked], base_offset: int, highest_offset: int, interval: int
-) -> _Checked | None:
-    """Note the batches, but for the last one if it leaves offsets out: that one is given back."""
+) -> None:
     jumped: _Checked | None = None
-    for found in checked:
-        header = found[1]
-        if jumped is not None:
-            if header.base_offset < jumped[1].next_offset:
-                raise OffsetsOutOfOrder(f"base offset {jumped[1].base_offset} is ahead of what follows")
+    try:
+        for found in checked:
+            header = found[1]
+            if jumped is not None:
+                if header.base_offset < jumped[1].next_offset:
+                    suspect, jumped = jumped, None
+                    raise OffsetsOutOfOrder(f"base offset {suspect[1].base_offset} is ahead of what follows")
+                _note(scan, jumped, base_offset, interval)
+                scan.has_gaps, jumped = True, None
+            if not scan.next_offset <= header.base_offset <= header.last_offset <= highest_offset:
+                raise OffsetsOutOfOrder(
+                    f"offsets {header.base_offset} to {header.last_offset} do not follow {scan.next_offset - 1}"
+                )
+            if header.base_offset > scan.next_offset:
+                jumped = found
+            else:
+                _note(scan, found, base_offset, interval)
+    finally:
+        # Nothing good follows it, at the end or before a bad batch.
+        if jumped is not None and _may_end_with(scan, jumped[1], highest_offset):
             _note(scan, jumped, base_offset, interval)
-            scan.has_gaps, jumped = True, None
-        if not scan.next_offset <= header.base_offset <= header.last_offset <= highest_offset:
-            raise OffsetsOutOfOrder(
-                f"offsets {header.base_offset} to {header.last_offset} do not follow {scan.next_offset - 1}"
-            )
-        if header.base_offset > scan.next_offset:
-            jumped = found
-        else:
-            _note(scan, found, base_offset, interval)
-    return jumped
+            jumped = None
+    if jumped is not None:
+        raise OffsetsOutOfOrder(f"base offset {jumped[1].base_offset} is ahead of {scan.next_offset}")
+
+
+def _may_end_with(scan: SegmentScan, header: BatchHeader, highest_offset: int) -> bool:
+    """Whether a batch that leaves offsets out may be right though nothing follows that would tell."""
+    return scan.has_gaps or header.last_offset == highest_offset or header.magic < CURRENT_MAGIC
 
 
 def _batches(scan: SegmentScan, file: File, end: int, trusted_to: int) -> Iterator[_Checked]:

@@ -311,3 +311,15 @@ async def test_a_last_batch_that_jumped_ahead_is_bad_where_compaction_was_not(tm
         "delete": ([0, 1, 2, 3], 4),
         "compact": ([0, 1, 2, 3, 68], 69),
     }[policy]
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("delete", [0, 1, 2]), ("compact", [0, 1, 2, 67])])
+async def test_what_jumped_ahead_of_a_torn_tail_is_kept_where_compaction_may_have_left_a_gap(
+    tmp_path, caplog, policy, kept
+):
+    config = LogConfig(compact=policy == "compact")
+    await killed(tmp_path, 5, config=config)
+    change(tmp_path / LOG, 3 * ONE + 7, bytes([3 | 0x40]))
+    os.truncate(tmp_path / LOG, 4 * ONE + 20)
+    log = await recovered(tmp_path, caplog, config)
+    assert (offsets(log), log.log_end_offset) == (kept, kept[-1] + 1)

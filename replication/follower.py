@@ -165,9 +165,6 @@ class FollowedPartition:
         """Ask nothing before `until_ms`, then what was asked before."""
         self.delayed_until_ms = until_ms
 
-    def is_ready(self, phase: Phase, now_ms: int) -> bool:
-        return self.phase is phase and not self.is_busy and self.delayed_until_ms <= now_ms
-
 
 def fetcher_index(topic_partition: TopicPartition, fetchers: int) -> int:
     """Which fetcher follows a partition: |31 * hash(topic) + partition| mod `fetchers`, as in Kafka 2.7."""

@@ -24,6 +24,8 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple, cast, final
 from zlib import crc32
 
+from barnabas.simulation.disk import Crashed
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -353,9 +355,8 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
         self._current = life
         try:
             handle.context.run(handle.callback, *handle.args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the process's end
+            pass_on(error)
             if not life.is_dead:
                 self.on_failure(life, f"callback {handle.label()}", error)
 
@@ -380,6 +381,16 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
             if not life.is_listed and not life.holds:
                 life.is_listed = True
                 self._active.append(life)
+
+
+def pass_on(error: BaseException | None) -> None:
+    """Raise what is no failure of a simulated process but meant for whoever runs the simulation.
+
+    KeyboardInterrupt, or a test runner's word that the time is over: it strikes in the middle of some process's code,
+    and taken for that process's end it would pass for a bug that was found.
+    """
+    if error is not None and not isinstance(error, Exception | asyncio.CancelledError | GeneratorExit | Crashed):
+        raise error
 
 
 def _close_task(task: "asyncio.Task[Any]") -> None:

@@ -22,7 +22,7 @@ from barnabas.simulation.bit_rot import BitRot
 from barnabas.simulation.history import History
 from barnabas.simulation.invariants import Invariants
 from barnabas.simulation.load import ClientProcess, LoadSettings, Stage
-from barnabas.simulation.loop import Life, SimulationLoop
+from barnabas.simulation.loop import Life, SimulationLoop, pass_on
 from barnabas.simulation.machine import LISTENER_PORT, Machine, Surroundings
 from barnabas.simulation.wires import Wires
 from broker.replica_selector import RACK_AWARE_SELECTOR
@@ -128,6 +128,7 @@ class World:
 
     def _on_process_failed(self, machine: Machine, what: str, error: BaseException | None) -> None:
         """A broker ends its own process."""
+        pass_on(error)
         if machine.life is None:
             return
         self.tell(f"{machine.host} ends itself: {what}: {error!r}", machine.host)

@@ -8,6 +8,7 @@ from barnabas.simulation.plan import Scene, run_plan
 from barnabas.simulation.report import summarise
 from barnabas.simulation.trial import Tally
 from broker.fetch_reader import FetchReader
+from replication.fetcher import Fetcher
 
 
 def broken(tally: Tally) -> str:
@@ -124,6 +125,22 @@ def test_an_exception_that_a_broker_did_not_expect_is_seen(monkeypatch: pytest.M
         await scene.sleep(2)
 
     assert "ZeroDivisionError" in broken(run_plan(story))
+
+
+@pytest.mark.parametrize(("owner", "method"), [(FetchReader, "read"), (Fetcher, "_round")])
+def test_what_is_meant_for_the_runner_is_not_taken_for_a_bug(monkeypatch: pytest.MonkeyPatch, owner: type, method: str):
+    """In a request's handling, and in a task whose end is the broker's."""
+
+    def fail(*_: object) -> None:
+        pytest.fail("the time is over")
+
+    monkeypatch.setattr(owner, method, fail)
+
+    async def story(scene: Scene) -> None:
+        await scene.produce(2)
+
+    with pytest.raises(pytest.fail.Exception, match="the time is over"):
+        run_plan(story)
 
 
 def test_draws_differ_and_every_kind_of_fault_comes_up():

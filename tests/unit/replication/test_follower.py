@@ -232,22 +232,7 @@ def test_an_answer_to_an_earlier_epoch_changes_nothing(error: ErrorCode) -> None
 
 
 def test_each_epoch_begins_with_truncation() -> None:
-    assert FollowedPartition(TP, LeaderEpoch(3)).is_ready(Phase.TRUNCATING, 0)
-
-
-def test_a_delayed_partition_is_ready_for_what_it_needed_when_its_time_has_come() -> None:
-    followed = FollowedPartition(TP, LeaderEpoch(1))
-    followed.phase = Phase.FETCHING
-    followed.delay(1_000)
-    assert not followed.is_ready(Phase.FETCHING, 999)
-    assert followed.is_ready(Phase.FETCHING, 1_000)
-    assert not followed.is_ready(Phase.TRUNCATING, 1_000)
-
-
-def test_a_partition_that_is_busy_is_ready_for_nothing() -> None:
-    followed = FollowedPartition(TP, LeaderEpoch(1))
-    followed.is_busy = True
-    assert not followed.is_ready(Phase.TRUNCATING, 0)
+    assert FollowedPartition(TP, LeaderEpoch(3)).phase is Phase.TRUNCATING
 
 
 # Which fetcher.

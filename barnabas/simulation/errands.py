@@ -230,6 +230,25 @@ class Errands(ClientProcess):
     async def prefer_leaders(self) -> None:
         await self._ask(elect_leaders.API, ElectLeadersRequest(_PREFERRED, None, _TIMEOUT_MS))
 
+    async def lead_in_turn(self) -> None:
+        """Have a partition's replicas lead one after the other, as soon as each can: all stay in sync.
+
+        So epochs come about without records, and leaders whose high watermark is still a follower's.
+        """
+        at = self._a_partition()
+        assignment = self._world.invariants.assignment(at.topic)
+        if assignment is None or assignment.adding_replicas.get(at.partition):
+            return
+        replicas = list(assignment.partitions[at.partition])
+        for _ in range(self.chance.randint(2, 6)):
+            replicas = [*replicas[1:], replicas[0]]
+            await self._reassign(at, replicas)
+            await self._ask(
+                elect_leaders.API,
+                ElectLeadersRequest(_PREFERRED, [TopicPartitions(at.topic, [at.partition])], _TIMEOUT_MS),
+            )
+            await asyncio.sleep(self.chance.choice([0.0, 0.5, 1.0]))
+
     async def elect_unclean(self) -> None:
         """Only where nothing was promised."""
         if self._scratch:
@@ -349,6 +368,7 @@ KINDS: Final[Mapping[str, Callable[[Errands], Awaitable[None]]]] = {
     "move replicas": Errands.move_replicas,
     "list moves": Errands.list_moves,
     "prefer leaders": Errands.prefer_leaders,
+    "lead in turn": Errands.lead_in_turn,
     "elect unclean": Errands.elect_unclean,
     "move log": Errands.move_log,
     "change settings": Errands.change_settings,

@@ -40,12 +40,14 @@ class Bias:
     is_slow: bool = False
     think_s: float = 0.1
     compacted: int = 0
+    errands: tuple[str, ...] = ()
     has_coordinators: bool = False
     """Groups, transactors and copiers instead of the other clients."""
 
     def change(self, draws: Draws) -> None:
         draws.brokers = draws.replication_factor = 3
-        draws.topics, draws.partitions, draws.errands, draws.lasts_s = 1, 2, (), 45.0
+        draws.topics, draws.partitions, draws.lasts_s = 1, 2, 45.0
+        draws.errands, draws.errand_gap_s = self.errands, 1.0
         draws.lull_s = (0.0, 0.0)
         draws.producers = max(3, draws.producers)
         draws.min_in_sync = min(2, draws.min_in_sync)
@@ -76,25 +78,25 @@ class Bias:
             draws.topic_settings.pop("segment.bytes", None)
 
 
-_RESTLESS: Final = Bias({"expire": 8, "crash": 2}, 2.0, 0.7, is_slow=True)
-_SPARSE: Final = Bias({"chase": 8, "crash": 1}, 2.0, 1.0, is_slow=True, think_s=4.0)
-"""Leaders change with few records between two of them, or none."""
+_TURNS: Final = Bias({"slow links": 1}, 2.0, 5.0, is_slow=True, think_s=0.5, errands=("lead in turn",))
+"""Leaders that change while all stay in sync, with few records between two of them, or none."""
 
+_LOST_ANSWERS: Final = Bias({"reset": 8, "one way": 4, "cut off": 2}, 3.0, 1.0, is_slow=True, think_s=0.5)
 
 _BUSY: Final = Bias({"crash": 4, "expire": 4, "isolate": 2, "chase": 2}, has_coordinators=True)
 _CRASHING: Final = Bias({"crash": 6, "chase": 6, "isolate": 2}, 2.0, 1.0, has_coordinators=True)
 
 BIASES: Final[Mapping[int | str, Bias]] = {
     1: Bias({"crash": 8, "expire": 4}, 3.0, 1.5),
-    3: _RESTLESS,
+    3: _TURNS,
     4: Bias({"expire": 4, "crash": 2, "pause": 2}),
     5: Bias({"expire": 4, "crash": 2, "pause": 2}),
     7: Bias({"expire": 4, "crash": 2, "isolate": 2}),
-    8: _SPARSE,
-    9: _SPARSE,
+    8: _TURNS,
+    9: _TURNS,
     19: Bias({"cut off": 4, "pause": 4, "crash": 2, "power": 6}, 7.0, 1.5),
     21: Bias({"zookeeper cut": 8, "expire": 1}, 9.0, 5.0),
-    22: Bias({"connection": 4, "one way": 4, "reset": 4, "crash": 1}, 4.0, 2.0),
+    22: _LOST_ANSWERS,
     27: Bias({"pause": 8, "zookeeper cut": 4, "one way": 2}, 8.0, 3.0),
     32: Bias({"expire": 4, "crash": 2}),
     53: _CRASHING,

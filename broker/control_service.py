@@ -154,13 +154,23 @@ class ControlService:
     async def _leave_what_went_elsewhere(self, partition: UpdateMetadataPartition) -> None:
         """Remove a replica whose partition was moved away while no controller could reach this broker.
 
-        Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over.
+        Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over. One of a broker that was
+        down then goes too: a later topic of that name would take the log for its own.
         """
-        held = self._replicas.partition(partition.topic_partition)
-        is_ours = self._replicas.broker_id in partition.replicas
-        if held is not None and not is_ours and partition.leader_epoch > held.leader_epoch:
+        if self._replicas.broker_id in partition.replicas:
+            return
+        epoch = self._last_epoch_here(partition.topic_partition)
+        if epoch is not None and partition.leader_epoch > epoch:
             log.warning("%s: moved to %s meanwhile", partition.topic_partition, partition.replicas)
             await self._replicas.stop(partition.topic_partition, leader_epoch=partition.leader_epoch, delete=True)
+
+    def _last_epoch_here(self, at: TopicPartition) -> int | None:
+        """The last leader epoch that this broker knows to have had a replica in; None where it has none."""
+        held = self._replicas.partition(at)
+        if held is not None:
+            return held.leader_epoch
+        found = self._log_directories.log(at)
+        return None if found is None or found.offline else found.leader_epochs.latest_epoch
 
     async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
         """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""

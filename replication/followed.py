@@ -25,7 +25,8 @@ class Followed(FollowedPartition):
     def waits_for_disk(self) -> bool:
         """Whether an append would wait, so that others must not wait for it."""
         replica = self.replica
-        return not replica.directory.writes_inline or replica.log.config.flush_messages == 1
+        is_quick = replica.directory.writes_inline and not replica.is_being_written
+        return not is_quick or replica.log.config.flush_messages == 1
 
     async def take(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> None:
         """Append what the leader sent, and take over how far it is committed there and where the log starts.

@@ -73,6 +73,11 @@ class Replica:
 
     # Writing.
 
+    @property
+    def is_being_written(self) -> bool:
+        """Whether an append would have to wait for another, for a cut, or for a change of the files."""
+        return self._writing.locked()
+
     def _prepare_from(
         self, records: memoryview, origin: AppendOrigin, converted: ConvertedSet | None = None
     ) -> PreparedAppend:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.storage.log_config import LogConfig
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.replication.following import open_following
@@ -61,6 +61,34 @@ async def test_a_slow_directory_does_not_hold_up_the_others() -> None:
     following.world.offload.release("write")
     await asyncio.sleep(0.1)
     assert all(following.has_all(at) for at in FEW)
+    await following.stop()
+
+
+@virtual_time
+async def test_a_log_whose_files_are_being_changed_does_not_hold_up_the_others() -> None:
+    following = await open_following()
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(1)
+    held, *others = FEW
+    done = asyncio.Event()
+
+    async def mend() -> None:
+        await done.wait()
+
+    mending = asyncio.create_task(following.parts[held].change_files(mend, leader_epoch=LeaderEpoch(0)))
+    for round_ in range(5):
+        for at in FEW:
+            following.leader.logs[at].write(b"more %d" % round_)
+        following.leader.wake()
+        await asyncio.sleep(0.05)
+        assert all(following.has_all(at) for at in others), round_
+    assert not following.has_all(held)
+    done.set()
+    await mending
+    await asyncio.sleep(0.1)
+    assert following.has_all(held)
     await following.stop()
 
 

@@ -130,14 +130,7 @@ class Replicas:
                 zk_version=assignment.zk_version,
                 min_in_sync_replicas=assignment.settings.min_insync_replicas,
             )
-            log.info(
-                "%s: leader in epoch %d from offset %d",
-                topic_partition,
-                partition.leader_epoch,
-                partition.log.log_end_offset,
-            )
-            for watcher in self.role_watchers:
-                watcher.leads(partition)
+            self._leads(partition)
         else:
             await partition.become_follower(
                 leader_id=assignment.leader_id, leader_epoch=assignment.leader_epoch, replicas=assignment.replicas
@@ -146,8 +139,23 @@ class Replicas:
             log.info("%s: broker %d leads in epoch %d", topic_partition, assignment.leader_id, assignment.leader_epoch)
             if assignment.leader_id != NO_LEADER and not partition.is_offline:
                 self._fetchers.follow(partition)
+        if partition.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         self.moves.resume(partition)
         return ErrorCode.NONE
+
+    def _leads(self, partition: Partition) -> None:
+        if partition.is_offline:
+            # Its directory failed while the change of role waited for an append: the watchers were told.
+            return
+        log.info(
+            "%s: leader in epoch %d from offset %d",
+            partition.topic_partition,
+            partition.leader_epoch,
+            partition.log.log_end_offset,
+        )
+        for watcher in self.role_watchers:
+            watcher.leads(partition)
 
     def _leads_no_more(self, topic_partition: TopicPartition) -> None:
         for watcher in self.role_watchers:

@@ -3,9 +3,9 @@
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.storage.log_config import LogConfig
-from replication.partition import PartitionRefused
+from replication.partition import Partition, PartitionRefused
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.replication.replica_world import (
     FLUSH_EACH,
@@ -23,6 +23,19 @@ from tests.unit.storage.logs import batch
 
 LOG = "/logs0/t-0"
 DURING_DELETE, NO_EPOCH = -2, -1
+
+
+class Roles:
+    """What a role watcher was told last."""
+
+    def __init__(self) -> None:
+        self.led: dict[TopicPartition, bool] = {}
+
+    def leads(self, partition: Partition) -> None:
+        self.led[partition.topic_partition] = True
+
+    def leads_no_more(self, topic_partition: TopicPartition) -> None:
+        self.led[topic_partition] = False
 
 
 @virtual_time
@@ -234,3 +247,26 @@ async def test_closing_waits_for_the_append_in_the_thread_and_takes_no_other() -
     with pytest.raises(PartitionRefused) as raised:
         await partition.append(batch(b"b"), acks=1)
     assert raised.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("leader", [ME, OTHER])
+@virtual_time
+async def test_a_directory_that_fails_while_a_role_change_waits_for_it_leaves_nothing_that_leads(
+    leader: BrokerId,
+) -> None:
+    world, partition = await leading()
+    seen = Roles()
+    world.replicas.role_watchers.append(seen)
+    world.make_slow(partition)
+    world.offload.hold("write")
+    appending = append_later(partition, batch(b"a"))
+    await turns()
+    assigning = world.supervisor.spawn(world.assign(1, leader=leader, replicas=(ME, OTHER)), name="assign")
+    await turns()
+    world.directory.fail(OSError("planted"))
+    world.offload.release("write")
+    assert await assigning is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(PartitionRefused):
+        await appending
+    assert seen.led == {TP: False}
+    assert world.failed == []

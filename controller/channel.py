@@ -10,8 +10,9 @@ connection, which is dropped with the first call that fails on it.
 """
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol, cast, overload
 
 import grpc
@@ -73,12 +74,20 @@ class GrpcChannel:
     """A channel to one registration of a broker (a `ControlChannel`)."""
 
     def __init__(
-        self, broker: BrokerId, endpoint: str, on_answer: AnswerListener, supervisor: Supervisor, *, deadline_ms: int
+        self,
+        broker: BrokerId,
+        endpoint: str,
+        on_answer: AnswerListener,
+        supervisor: Supervisor,
+        *,
+        deadline_ms: int,
+        numbers: Iterator[int],
     ) -> None:
         self._broker = broker
         self._endpoint = endpoint
         self._on_answer = on_answer
         self._deadline_s = deadline_ms / 1000
+        self._numbers = numbers
         self._queue = CommandQueue()
         self._wake = asyncio.Event()
         self._backoff_ms = 0
@@ -107,11 +116,10 @@ class GrpcChannel:
 
     async def _converse(self, stream: _Stream) -> None:
         """Send and hear answers on one stream; ends only by an error."""
-        sequence = 0
         try:
             while True:
                 await self._until_wanted()
-                sequence += 1
+                sequence = next(self._numbers)
                 command = self._queue.take()
                 try:
                     answer = await self._ask(stream, sequence, command)
@@ -180,10 +188,14 @@ class GrpcControlPlane:
     def __init__(self, supervisor: Supervisor, *, deadline_ms: int = 30_000) -> None:
         self._supervisor = supervisor
         self._deadline_ms = deadline_ms
+        self._numbers = itertools.count(1)
+        """Of commands to all brokers: each has heard only lower ones before, on whatever stream they came."""
         self._line: _Line | None = None
 
     def open_channel(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> GrpcChannel:
-        return GrpcChannel(broker, endpoint, on_answer, self._supervisor, deadline_ms=self._deadline_ms)
+        return GrpcChannel(
+            broker, endpoint, on_answer, self._supervisor, deadline_ms=self._deadline_ms, numbers=self._numbers
+        )
 
     async def serve(self, handler: ControlHandler, requests: ControllerRequests, host: str, port: int) -> ControlServer:
         server = ControlServer(handler, requests, host, port, self._supervisor)

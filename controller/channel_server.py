@@ -1,8 +1,8 @@
 """The control plane over gRPC, the side that is called: commands of controllers, and requests to this controller.
 
 Several controllers may have streams open, an old one that does not know yet that it was replaced among them; their
-commands reach the handler one at a time, each stream's in its order. Nothing is checked here: the handler compares
-epochs and answers with error codes.
+commands reach the handler one at a time, each stream's in its order. A command that comes after one that its controller
+sent later ends its stream; nothing else is checked here: the handler compares epochs and answers with error codes.
 
 Requests of brokers go to the controller of this broker as they come; it answers, one way or the other.
 
@@ -52,6 +52,25 @@ _MAX_WAITING: Final = 16
 _Order = tuple[Command, "asyncio.Future[CommandResult]"]
 
 
+class Heard:
+    """The latest command of a controller to a registration of this broker, by which one that comes late is known.
+
+    A channel that gives up a connection sends on another what was not answered, and what follows. What was under way
+    on the first may arrive after that: a StopReplica of a topic that was made again since, or an old UpdateMetadata.
+    """
+
+    def __init__(self) -> None:
+        self._latest = (-1, -1, 0)
+
+    def is_late(self, message: wire.Command) -> bool:
+        """Whether it was sent before one that was heard; a command of another epoch is judged by its epochs."""
+        told = message.controller_epoch, message.broker_epoch, message.sequence
+        if told[:2] == self._latest[:2] and told <= self._latest:
+            return True
+        self._latest = max(self._latest, told)
+        return False
+
+
 class ControlServer:
     """Hears controllers and brokers at `host`:`port`; port 0 takes a free one, which `port` then tells."""
 
@@ -64,6 +83,7 @@ class ControlServer:
         self._port = port
         self._supervisor = supervisor
         self._orders: asyncio.Queue[_Order] = asyncio.Queue(_MAX_WAITING)
+        self._heard = Heard()
         self._server: grpc.aio.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -84,7 +104,7 @@ class ControlServer:
             OSError: the address cannot be had.
         """
         server = grpc.aio.server(options=OPTIONS)
-        add_BrokerControlServicer_to_server(_Commands(self._orders), server)
+        add_BrokerControlServicer_to_server(_Commands(self._orders, self._heard), server)
         add_ControllerRequestsServicer_to_server(_Requests(self._requests), server)
         try:
             self._port = server.add_insecure_port(_join(self._host, self._port))
@@ -126,8 +146,9 @@ class ControlServer:
 class _Commands(BrokerControlServicer):
     """gRPC's entry: one call of `Obey` is one stream."""
 
-    def __init__(self, orders: "asyncio.Queue[_Order]") -> None:
+    def __init__(self, orders: "asyncio.Queue[_Order]", heard: Heard) -> None:
         self._orders = orders
+        self._heard = heard
 
     async def Obey(  # noqa: N802 - the name in control.proto
         self,
@@ -135,6 +156,9 @@ class _Commands(BrokerControlServicer):
         context: object,  # noqa: ARG002
     ) -> AsyncIterator[wire.Answer]:
         async for message in request_iterator:
+            if self._heard.is_late(message):
+                log.warning("command %d of controller %d comes late", message.sequence, message.controller_id)
+                return
             command = command_from_wire(message)
             if command is None:
                 yield result_to_wire(message.sequence, CommandResult(ErrorCode.UNSUPPORTED_VERSION))

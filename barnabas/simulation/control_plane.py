@@ -6,6 +6,7 @@ task for commands. A wire carries one stream of commands, or one request and its
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any, Final, overload
 
@@ -147,7 +148,7 @@ class SimulatedControlServer(ControlServer):
         return pipe
 
     async def _serve(self, pipe: _Pipe) -> None:
-        commands, requests = _Commands(self._orders), _Requests(self._requests)
+        commands, requests = _Commands(self._orders, self._heard), _Requests(self._requests)
         try:
             first = await pipe.frames.get()
             if first is None:
@@ -180,9 +181,18 @@ class SimulatedControlPlane:
         self.network = network
         self._supervisor = supervisor
         self._deadline_ms = deadline_ms
+        self._numbers = itertools.count(1)
 
     def open_channel(self, broker: BrokerId, endpoint: str, on_answer: AnswerListener) -> SimulatedChannel:
-        return SimulatedChannel(self, broker, endpoint, on_answer, self._supervisor, deadline_ms=self._deadline_ms)
+        return SimulatedChannel(
+            self,
+            broker,
+            endpoint,
+            on_answer,
+            self._supervisor,
+            deadline_ms=self._deadline_ms,
+            numbers=self._numbers,
+        )
 
     async def serve(
         self, handler: ControlHandler, requests: ControllerRequests, host: str, port: int

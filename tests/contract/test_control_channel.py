@@ -2,11 +2,15 @@
 
 import asyncio
 import random
+from dataclasses import replace
 
+import grpc
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from controller.channel_messages import command_to_wire
+from controller.channel_options import OPTIONS
 from controller.commands import (
     Command,
     CommandResult,
@@ -22,6 +26,7 @@ from controller.commands import (
     UpdateMetadata,
     UpdateMetadataPartition,
 )
+from controller.control_pb2_grpc import BrokerControlStub
 from tests.support.control_line import HEADER, ONE, TWO, Handler, Line, Requests, lead, over_grpc, stop, tell, until
 
 
@@ -206,10 +211,10 @@ async def test_a_closed_channel_says_and_hears_no_more(line: Line) -> None:
     channel.close()
     channel.send(lead(1))
     line.handler.gate.set()
-    other = line.channel()
-    other.send(lead(2))
+    other, later = line.channel(), replace(lead(2), controller_epoch=ControllerEpoch(3))
+    other.send(later)
     await until(lambda: bool(line.answers))
-    assert [command for command, _ in line.answers] == [lead(2)]
+    assert [command for command, _ in line.answers] == [later]
     assert lead(1) not in line.handler.heard
 
 
@@ -217,12 +222,31 @@ async def test_two_controllers_are_heard_one_command_at_a_time(line: Line) -> No
     old, new = line.channel(), line.channel()
     for number in range(100):
         old.send(stop(number))
-        new.send(stop(1_000 + number))
+        new.send(replace(stop(1_000 + number), controller_epoch=ControllerEpoch(3)))
         await asyncio.sleep(0)
     await until(lambda: sum(len(command.partitions) for command in line.handler.heard) == 200)
     heard = [entry.partition for command in line.handler.heard for entry in command.partitions]
     assert [each for each in heard if each < 1_000] == list(range(100))
     assert [each for each in heard if each >= 1_000] == list(range(1_000, 1_100))
+
+
+async def test_what_was_under_way_on_a_connection_that_was_given_up_is_not_obeyed_after_what_came_later() -> None:
+    line = Line(over_grpc)
+    await line.start()
+    channels = [grpc.aio.insecure_channel(line.listener.endpoint, options=OPTIONS) for _ in range(2)]
+    old, new = (BrokerControlStub(channel).Obey() for channel in channels)
+    sent: list[tuple[int, Command]] = [(1, tell()), (3, stop(0)), (4, lead(0))]
+    try:
+        for stream, (sequence, command) in zip((old, new, new), sent, strict=True):
+            await stream.write(command_to_wire(sequence, command))
+            await stream.read()
+        await old.write(command_to_wire(2, stop(0)))
+        assert await old.read() is grpc.aio.EOF
+        assert line.handler.heard == [tell(), stop(0), lead(0)]
+    finally:
+        for channel in channels:
+            await channel.close()
+        await line.close()
 
 
 async def test_a_second_server_on_the_port_is_refused(line: Line) -> None:

@@ -19,6 +19,7 @@ from barnabas.protocol.ids import (
 )
 from barnabas.runtime.clock import Clock
 from barnabas.storage.directories import LogDirectories
+from barnabas.storage.leader_epochs import UNDEFINED_EPOCH
 from broker.coordination import Coordination
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
@@ -165,12 +166,17 @@ class ControlService:
             await self._replicas.stop(partition.topic_partition, leader_epoch=partition.leader_epoch, delete=True)
 
     def _last_epoch_here(self, at: TopicPartition) -> int | None:
-        """The last leader epoch that this broker knows to have had a replica in; None where it has none."""
+        """The last leader epoch that this broker knows to have had a replica in; None where it knows of none.
+
+        A log without epochs, of the formats before 2, is left alone: nothing says whether it is the older one.
+        """
         held = self._replicas.partition(at)
         if held is not None:
             return held.leader_epoch
         found = self._log_directories.log(at)
-        return None if found is None or found.offline else found.leader_epochs.latest_epoch
+        if found is None or found.offline or found.leader_epochs.latest_epoch == UNDEFINED_EPOCH:
+            return None
+        return found.leader_epochs.latest_epoch
 
     async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
         """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""

@@ -475,7 +475,11 @@ class Log:
 
     def write_snapshot(self) -> None:
         """Write a snapshot of the producers at the log's end, so that the next start need not read the log."""
-        if self.log_end_offset > self.log_start_offset and self.hidden_from is None:
+        if self.hidden_from is not None:
+            # The next start would take one right below the end for the one at the end, and cut what follows it.
+            if self.snapshots.remove_at(self.log_end_offset - 1):
+                self.directory_synced = False
+        elif self.log_end_offset > self.log_start_offset:
             self.snapshots.write(self.producers)
 
     def move(self, directory: str) -> None:

@@ -84,6 +84,13 @@ class Snapshots:
         for old in [kept for kept in self._offsets if kept > offset]:
             self._remove(old)
 
+    def remove_at(self, offset: int) -> bool:
+        """Remove the snapshot at `offset`; False where there is none."""
+        if offset not in self._offsets:
+            return False
+        self._remove(offset)
+        return True
+
     def remove_all(self) -> None:
         self.remove_before(1 << 63)
 

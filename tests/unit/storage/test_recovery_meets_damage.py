@@ -206,3 +206,24 @@ async def test_a_snapshot_that_the_checkpoint_does_not_agree_with_does_not_say_w
     (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\ntopic 0 {recovery_point}\n")
     log = await opened(tmp_path)
     assert (log.log_end_offset, damaged(log)) == (18, [])
+
+
+async def test_a_clean_stop_of_a_damaged_log_does_not_end_it_at_an_older_snapshot(tmp_path):
+    """The one of the last roll stands right below the end of a log whose last segment holds one record."""
+    single = batch(b"v" * 20)
+    config = LogConfig(segment_bytes=3 * len(single))
+    store = await open_store(str(tmp_path), config=config)
+    log = store.directories.create_log(TP)
+    for _ in range(7):
+        append(log, batch(b"v" * 20))
+    log.flush(5)
+    await store.directories.directories[0].checkpoint_all()
+    store.kill()
+    change(tmp_path / f"topic-0/{3:020}.log", MAGIC, b"\x07")
+    store = await open_store(str(tmp_path), config=config)
+    log = store.directories.log(TP)
+    assert (log.log_end_offset, damaged(log), log.snapshots.offsets[-1]) == (7, [(3, 4)], 6)
+    await store.directories.close()
+    log = await opened(tmp_path, config)
+    assert log.log_end_offset == 7
+    assert len(read_bytes(log, 6)) == len(single)

@@ -191,12 +191,13 @@ def _search(window: _Window, extent: Extent, bad: Place, last_bad: int) -> tuple
     prefixes = {(offset >> 32).to_bytes(4, "big") for offset in (bad.next_offset, extent.next_base_offset - 1)}
     starts = b"|".join(re.escape(prefix) for prefix in sorted(prefixes))
     # Messages of old formats have a 0 or 1 there, no mark among zeros: they are found only where they are announced.
-    pattern = re.compile(rb"(?=(?:" + starts + rb")[\x00-\xff]{12}\x02)", re.DOTALL)
+    # The mark leads: ranges of zeros are long, and full of what base offsets begin with.
+    pattern = re.compile(rb"\x02(?<=(?:" + starts + rb")[\x00-\xff]{12}\x02)")
     at = last_bad + 1
     while at < extent.end:
         data = window.file.pread(min(_SEARCH_BYTES + _MAGIC_AT, extent.end - at), at)
         for match in pattern.finditer(data):
-            found = _trusted(window, extent, bad, at + match.start())
+            found = _trusted(window, extent, bad, at + match.start() - _MAGIC_AT)
             if found is not None:
                 return found
         at += _SEARCH_BYTES

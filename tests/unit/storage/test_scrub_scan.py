@@ -1,5 +1,6 @@
 """What a piece of a segment holds: every kind of damage is found, and where the good batches go on."""
 
+import time
 from random import Random
 
 import pytest
@@ -131,6 +132,17 @@ def test_a_batch_greater_than_the_window_is_checked_in_pieces(tmp_path):
     assert check(tmp_path, data) == ([], 2)
     data[2_000_000] ^= 8
     assert check(tmp_path, data) == ([(0, len(large), 0, 2)], 1)
+
+
+def test_a_long_range_of_zeros_is_gone_over_quickly(tmp_path):
+    """The search holds up the broker's loop, a piece at a time."""
+    zeros = bytes(32 << 20)
+    data = segment(2) + zeros + segment(3, base=9)
+    began_s = time.process_time()
+    found, batches = check(tmp_path, data)
+    assert time.process_time() - began_s < 0.4  # 0.03 on a quiet machine; 1.0 where each zero is looked at
+    good = len(segment(2))
+    assert (found, batches) == ([(good, good + len(zeros), 2, 9)], 2)
 
 
 def test_random_damage_never_hides_itself_nor_a_batch_far_from_it(tmp_path, seed):

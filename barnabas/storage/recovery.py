@@ -37,7 +37,7 @@ from barnabas.storage.index_check import check_indexes
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
 from barnabas.storage.log import Log
-from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_config import MAX_INT64, LogConfig
 from barnabas.storage.log_parts import LogPorts, LogState
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.recovery_report import RecoveryReport
@@ -141,11 +141,10 @@ class LogLoader:
         self._epochs.truncate_from_end(bases[0])
         self._log_end_offset = bases[0]
         earliest = self._epochs.earliest
-        if self._segments and (earliest is None or earliest.start_offset > self._log_start_offset):
+        known_from = bases[0] if earliest is None else earliest.start_offset
+        if known_from > self._log_start_offset:
             # The epochs of a start that moved reached the disk before the start did.
-            self._epochs.clear()
-            for segment in self._segments:
-                self._read_epochs_of(segment.base_offset)
+            self._read_epochs_below(known_from)
         for place, base_offset in enumerate(bases):
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
@@ -370,19 +369,45 @@ class LogLoader:
             for base_offset in self._contents.segments:
                 self._read_epochs_of(base_offset)
 
-    def _read_epochs_of(self, base_offset: int) -> None:
+    def _read_epochs_below(self, offset: int) -> None:
+        """Read from the trusted segments what came before the epochs that are known, which begin at `offset`.
+
+        Only as far as it counts: before a compacted log's first record there is nothing, and before a message of an
+        old format nothing is known.
+        """
+        known, found = self._epochs.entries, list[EpochEntry]()
+        for segment in reversed(self._segments):
+            if segment.base_offset < offset:
+                self._epochs = LeaderEpochs()
+                forgets = self._read_epochs_of(segment.base_offset, below=offset)
+                found[:0] = self._epochs.entries
+                if forgets:
+                    break
+        self._epochs = LeaderEpochs()
+        for entry in found:
+            if entry.epoch > self._epochs.latest_epoch:
+                self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
+        for entry in known:
+            self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
+
+    def _read_epochs_of(self, base_offset: int, *, below: int = MAX_INT64) -> bool:
+        """Add what the segment's batches say that begin before `below`; whether one is of an old format."""
         path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
-        file = self._disk.open(path, writable=False)
+        file, forgets = self._disk.open(path, writable=False), False
         try:
             for _, header in iterate_file_headers(file, 0, file.size()):
+                if header.base_offset >= below:
+                    break
                 if header.magic < CURRENT_MAGIC:
                     self._epochs.clear()
+                    forgets = True
                 elif header.leader_epoch > self._epochs.latest_epoch:
                     self._epochs.assign(header.leader_epoch, start_offset=header.base_offset)
         except CorruptSegment as error:
             log.warning("%s: leader epochs after this place are not known: %s", self._topic_partition, error)
         finally:
             file.close()
+        return forgets
 
     # Both
 

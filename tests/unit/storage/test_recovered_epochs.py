@@ -2,9 +2,10 @@
 
 import pytest
 
+from barnabas.runtime.disk import File, SystemDisk
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.log_config import LogConfig
-from tests.unit.storage.logs import TP, batch, replicate
+from tests.unit.storage.logs import TP, append, batch, replicate
 from tests.unit.storage.stores import open_store
 
 ONE = len(batch(b"v"))
@@ -57,3 +58,70 @@ async def test_a_compacted_log_keeps_where_its_epochs_began(tmp_path, segment_by
     log = (await open_store(str(tmp_path), config=config)).directories.log(TP)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (3, 40), (4, 80)]
     assert tuple(log.end_offset_for_epoch(0)) == (0, 40)
+
+
+class WatchedDisk(SystemDisk):
+    """Says which logs were opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open(self, path: str, *, writable: bool = True, create: bool = False) -> File:
+        if path.endswith(".log"):
+            self.opened.append(path[-8:-4])
+        return super().open(path, writable=writable, create=create)
+
+
+SEGMENTS = LogConfig(segment_bytes=ONE)
+
+
+async def killed(root, *, moved_to: int = 0) -> None:
+    """A log of nine segments, of epochs 1 to 3, the first of which was copied from a compacted log; all but 108 synced.
+
+    Its start moved, of which only the epochs reached the disk.
+    """
+    store = await open_store(str(root), config=SEGMENTS)
+    log = store.directories.create_log(TP)
+    for number in range(9):
+        replicate(log, batch(b"v", base_offset=100 + number, leader_epoch=1 + number // 3))
+    log.flush(107)
+    log.set_high_watermark(107)
+    await store.directories.directories[0].checkpoint_all()
+    if moved_to:
+        log.advance_log_start_offset(moved_to)
+        log.flush(107)
+    store.kill()
+
+
+async def load(root) -> tuple[list[tuple[int, int]], list[str]]:
+    disk = WatchedDisk()
+    log = (await open_store(str(root), config=SEGMENTS, disk=disk)).directories.log(TP)
+    return [tuple(entry) for entry in log.leader_epochs.entries], sorted(set(disk.opened))
+
+
+async def test_a_log_whose_first_record_is_behind_its_start_is_not_read_for_its_epochs(tmp_path):
+    await killed(tmp_path)
+    assert await load(tmp_path) == ([(1, 100), (2, 103), (3, 106)], ["0000", "0107", "0108"])
+
+
+async def test_the_epochs_before_a_start_that_did_not_reach_the_disk_are_read_again(tmp_path):
+    await killed(tmp_path, moved_to=104)
+    said = (tmp_path / "topic-0" / "leader-epoch-checkpoint").read_text()
+    assert said == "0\n2\n2 104\n3 106\n"
+    entries, opened = await load(tmp_path)
+    assert (entries, opened[-3:]) == ([(1, 100), (2, 103), (3, 106)], ["0103", "0107", "0108"])
+
+
+async def test_a_log_of_an_old_format_is_not_read_whole_for_epochs_that_it_does_not_have(tmp_path):
+    config = LogConfig(segment_bytes=ONE, message_format=1)
+    store = await open_store(str(tmp_path), config=config)
+    log = store.directories.create_log(TP)
+    for _ in range(9):
+        append(log, batch(b"v"))
+    log.flush(7)
+    await store.directories.directories[0].checkpoint_all()
+    bases = [segment.base_offset for segment in log.segments]
+    store.kill()
+    entries, opened = await load(tmp_path)
+    assert (entries, len(bases) > 4) == ([], True)
+    assert len(opened) <= 3, "what is scanned, and the one before that"

@@ -7,12 +7,13 @@ place. Until then the present log is what it was, to readers and to leader and c
 what has gathered. It takes as much room again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from barnabas.client.connection import Connection
 from barnabas.client.errors import KafkaError
-from barnabas.protocol.batch import CorruptBatch, TruncatedBatch
+from barnabas.protocol.batch import CURRENT_MAGIC, CorruptBatch, TruncatedBatch
 from barnabas.protocol.entries import iterate_entries
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId
@@ -21,7 +22,7 @@ from barnabas.storage.append import AppendRejected
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import future_directory
 from barnabas.storage.index import CorruptIndex
-from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.log import Log
 from replication.leader_questions import (
     CONSUMER,
@@ -41,6 +42,37 @@ _ANY_UNIQUE: Final = "0" * 32
 
 class CannotMend(Exception):
     """Not now; the text says why."""
+
+
+class ToldEpochs:
+    """The epochs that the leader's batches tell of, and, between and behind them, what this log's list `said`.
+
+    Of a compacted log each list may know what the other does not, but no list knows better than a batch.
+    """
+
+    __slots__ = ("_end_offset", "_epochs", "_said")
+
+    def __init__(self, said: Sequence[EpochEntry], *, end_offset: int) -> None:
+        self._said = said
+        self._epochs = LeaderEpochs()
+        self._end_offset = end_offset
+
+    def note(self, records: memoryview) -> None:
+        """The next batches, all whole."""
+        epochs = self._epochs
+        for _, header in iterate_entries(records):
+            if header.magic < CURRENT_MAGIC:
+                epochs.clear()
+            elif header.leader_epoch > epochs.latest_epoch:
+                found = EpochEntry(header.leader_epoch, header.base_offset)
+                epochs.assign_from_batch(found, floor=self._end_offset, said=self._said)
+            self._end_offset = header.next_offset
+
+    def complete(self) -> LeaderEpochs:
+        """The list, when the batches are all there."""
+        latest = self._epochs.latest_epoch
+        behind = (each for each in self._said if each.start_offset >= self._end_offset and each.epoch > latest)
+        return LeaderEpochs((*self._epochs.entries, *behind))
 
 
 @dataclass(slots=True)
@@ -72,9 +104,11 @@ class LogRenewal:
         try:
             await futures.restart_at(directory, future, start)
             copy = LogCopy(partition, directory, future, self.ports, self.offload, floor=target)
-            await self._fetch_all(copy, future, target)
-            if not present.config.compact:
-                _adopt_epochs(present, future, target)
+            told = ToldEpochs(present.leader_epochs.entries, end_offset=future.log_start_offset)
+            await self._fetch_all(copy, future, target, told)
+            # A damaged header may have put an epoch into the present list, or have hidden one.
+            present.leader_epochs = told.complete()
+            present.note_epochs_changed()
             await copy.fill(nearly=True)
 
             async def finish() -> tuple[Log, LogDirectory]:
@@ -92,7 +126,7 @@ class LogRenewal:
             if futures.find(partition.topic_partition) == (directory, future):
                 futures.discard(partition.topic_partition)
 
-    async def _fetch_all(self, copy: LogCopy, future: Log, target: int) -> None:
+    async def _fetch_all(self, copy: LogCopy, future: Log, target: int, told: ToldEpochs) -> None:
         """All that the leader has below `target`."""
         while future.log_end_offset < target:
             before = future.log_end_offset
@@ -110,6 +144,7 @@ class LogRenewal:
                 raise KafkaError(answer.error, context=f"broker {self.partition.leader_id} answers a fetch")
             wanted, is_last = _below(answer.records, target)
             if wanted:
+                told.note(wanted)
                 await copy.append(memoryview(bytearray(wanted)))
             elif is_last or (not answer.records and await self._ask(LATEST, replica_id=CONSUMER) >= target):
                 # What was there is cleaned away.
@@ -129,16 +164,6 @@ class LogRenewal:
         if found < 0:
             raise CannotMend(f"broker {self.partition.leader_id} does not tell where its log begins and ends")
         return found
-
-
-def _adopt_epochs(present: Log, fetched: Log, target: int) -> None:
-    """Let the log's list of epochs say of all below `target` what the leader's batches say.
-
-    A damaged header may have put an epoch there. Of a compacted log each list may know what the other does not.
-    """
-    above = (entry for entry in present.leader_epochs.entries if entry.start_offset >= target)
-    present.leader_epochs = LeaderEpochs((*fetched.leader_epochs.entries, *above))
-    present.note_epochs_changed()
 
 
 def _below(records: memoryview, target: int) -> tuple[memoryview, bool]:

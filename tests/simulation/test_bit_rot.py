@@ -142,16 +142,19 @@ def test_a_log_that_does_not_know_where_an_epoch_began_is_mended(policy: str) ->
     assert tally.passed, line(tally)
 
 
-def test_a_list_that_has_an_epoch_begin_too_early_is_mended() -> None:
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_list_that_has_an_epoch_begin_too_early_is_mended(policy: str) -> None:
     """As a start leaves it that met a header with the epoch of a later batch."""
 
     async def story(scene: Scene) -> None:
+        if policy == "compact":
+            scene.world.history.compacted[scene.partition] = scene.world.invariants.compacted[scene.partition] = None
         partition = await led_in_two_epochs(scene)
         damaged, known = partition.log, partition.log.leader_epochs.entries
         damaged.leader_epochs.assign(known[1].epoch, start_offset=1)
         await until_fetched_anew(scene, partition, damaged, known)
 
-    tally = run_plan(story, settings=SCRUBBED)
+    tally = run_plan(story, settings=SCRUBBED, topic_settings={"cleanup.policy": policy})
     assert tally.passed, line(tally)
 
 

@@ -282,7 +282,6 @@ class Log:
         self.generation += 1
         if self.leader_epochs.truncate_from_start(offset):
             self.epochs_dirty = True
-        self.producers.apply_log_start_offset(offset)
         self.snapshots.remove_before(offset)
         log.info("%s: the log starts at offset %d now", self.topic_partition, offset)
         return True

@@ -249,10 +249,6 @@ class ProducerState:
         if passed:
             self._refresh_unstable()
 
-    def apply_log_start_offset(self, log_start_offset: int) -> None:
-        self.apply_high_watermark(log_start_offset)
-        self.end_offset = max(self.end_offset, log_start_offset)
-
     def remove_expired(self, *, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that have been idle for that long and have no open transaction; how many."""
         expired = [entry.producer_id for entry in self if is_expired(entry, now_ms=now_ms, expiration_ms=expiration_ms)]

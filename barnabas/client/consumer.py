@@ -385,7 +385,9 @@ class Consumer:
 
     async def is_back(self) -> None:
         self._asked.clear()
-        await self._asked.wait()
+        # Who asked while the member was still leaving waits by now, and does not ask again.
+        if not self._fetcher.waiting:
+            await self._asked.wait()
 
     def fail(self, error: ClientError) -> None:
         self._fetcher.fail(error)

@@ -203,6 +203,26 @@ async def test_who_waits_for_records_is_not_too_slow_however_long_none_come() ->
 
 
 @virtual_time
+async def test_who_asks_for_records_while_the_member_leaves_is_back_at_once() -> None:
+    async with member(replace(CALM, max_poll_interval_ms=10_000)) as (small, reader):
+        leaving = asyncio.Event()
+
+        async def hold(asked: Asked) -> None:
+            if asked.key is ApiKey.LEAVE_GROUP:
+                await leaving.wait()
+
+        small.on_request = hold
+        reader.hold.clear()
+        small.logs[PARTS[0]].append(build_batch([Record(0, 0, None, b"")]))
+        await asyncio.sleep(15)
+        assert asked_of(small, ApiKey.LEAVE_GROUP) == 1
+        reader.hold.set()
+        await eventually(lambda: reader.consumer._fetcher.waiting == 1)
+        leaving.set()
+        await eventually(lambda: reader.told[1:] == [("lost", PARTS), ("assigned", PARTS)])
+
+
+@virtual_time
 async def test_an_offset_is_committed_by_itself_once() -> None:
     async with member(replace(CALM, auto_commit_interval_ms=1_000)) as (small, reader):
         await asyncio.sleep(5)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.offload import Offload
+from barnabas.storage.boot_record import BOOT_RECORD
 from barnabas.storage.damaged_scan import ScanTask, run_scan
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import (
@@ -84,6 +85,8 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
     marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
     try:
         clean = directory.was_clean = disk.exists(marker)
+        # Otherwise the checkpoints are Kafka's, which mean nearly the same.
+        is_ours = disk.exists(f"{directory.path}/{BOOT_RECORD}")
         names = disk.list_directory(directory.path)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
@@ -100,6 +103,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
                 cleaned_to=directory.first_dirty.get(topic_partition, 0),
+                is_ours=is_ours,
             )
             for name, topic_partition in found
         ]

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Generator
 from dataclasses import replace
 
-from barnabas.protocol.batch import CURRENT_MAGIC
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.damage import Damage, DamagedRange
@@ -37,9 +36,10 @@ from barnabas.storage.index_check import check_indexes
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.leftovers import Contents, drop_swap, finish_swap, tidy
 from barnabas.storage.log import Log
-from barnabas.storage.log_config import MAX_INT64, LogConfig
+from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts, LogState
 from barnabas.storage.producer_state import ProducerState
+from barnabas.storage.recovered_epochs import read_epochs_below, read_epochs_of
 from barnabas.storage.recovery_report import RecoveryReport
 from barnabas.storage.scan import CorruptSegment, SegmentScan, iterate_file_headers, replay_producers
 from barnabas.storage.segment import Segment
@@ -69,6 +69,7 @@ class LogLoader:
         recovery_point: int,
         log_start_offset: int,
         cleaned_to: int = 0,
+        is_ours: bool = True,
     ) -> None:
         self._topic_partition = topic_partition
         self._directory = directory
@@ -79,6 +80,7 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._cleaned_to = cleaned_to
+        self._is_ours = is_ours
         self._report = RecoveryReport()
         self._contents = Contents(set(), [], [], [])
         self._segments: list[Segment] = []
@@ -123,8 +125,8 @@ class LogLoader:
     def _find_synced_end(self, bases: list[int]) -> int:
         """Below which offset all was synced: the log's end after a clean stop.
 
-        A checkpoint says one less, unless a segment begins there (`Log.recovery_point_to_keep`); what a clean stop
-        wrote last is a snapshot of the producers at the end.
+        A checkpoint of ours says one less, unless a segment begins there (`Log.recovery_point_to_keep`); what a clean
+        stop wrote last is a snapshot of the producers at the end.
         """
         newest = max(self._snapshots.offsets, default=0)
         if self._clean and newest >= self._recovery_point:
@@ -132,7 +134,7 @@ class LogLoader:
                 # Both of them say so: what ends elsewhere has a damaged base offset, or has lost batches.
                 self._stopped_at = newest
             return newest
-        return self._recovery_point + (0 < self._recovery_point not in bases)
+        return self._recovery_point + (self._is_ours and 0 < self._recovery_point not in bases)
 
     def _scan(self, bases: list[int]) -> LoadSteps:
         producers = self._producers_at(bases[0])
@@ -144,7 +146,8 @@ class LogLoader:
         known_from = bases[0] if earliest is None else earliest.start_offset
         if known_from > self._log_start_offset:
             # The epochs of a start that moved reached the disk before the start did.
-            self._read_epochs_below(known_from)
+            trusted = [segment.base_offset for segment in self._segments]
+            self._epochs = read_epochs_below(self._disk, self._directory, trusted, known_from, self._epochs)
         for place, base_offset in enumerate(bases):
             next_base = bases[place + 1] if place + 1 < len(bases) else None
             path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
@@ -166,8 +169,9 @@ class LogLoader:
                 scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
             # A power cut may keep a segment's name and lose the end of the one before it. Between segments only the
-            # cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's end.
-            may_have_gap = (next_base or 0) <= self._cleaned_to
+            # cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's end. Kafka rolls it where
+            # the first batch begins.
+            may_have_gap = (next_base or 0) <= self._cleaned_to or (may_have_gaps and not self._is_ours)
             if scan.problem is None and not may_have_gap and scan.next_offset < (next_base or 0):
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
             if scan.problem is None and next_base is None and scan.next_offset < (self._stopped_at or 0):
@@ -367,47 +371,7 @@ class LogLoader:
         except CorruptCheckpoint as error:
             log.warning("%s: leader epochs are read from the log: %s: %s", self._topic_partition, path, error)
             for base_offset in self._contents.segments:
-                self._read_epochs_of(base_offset)
-
-    def _read_epochs_below(self, offset: int) -> None:
-        """Read from the trusted segments what came before the epochs that are known, which begin at `offset`.
-
-        Only as far as it counts: before a compacted log's first record there is nothing, and before a message of an
-        old format nothing is known.
-        """
-        known, found = self._epochs.entries, list[EpochEntry]()
-        for segment in reversed(self._segments):
-            if segment.base_offset < offset:
-                self._epochs = LeaderEpochs()
-                forgets = self._read_epochs_of(segment.base_offset, below=offset)
-                found[:0] = self._epochs.entries
-                if forgets:
-                    break
-        self._epochs = LeaderEpochs()
-        for entry in found:
-            if entry.epoch > self._epochs.latest_epoch:
-                self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
-        for entry in known:
-            self._epochs.assign(entry.epoch, start_offset=entry.start_offset)
-
-    def _read_epochs_of(self, base_offset: int, *, below: int = MAX_INT64) -> bool:
-        """Add what the segment's batches say that begin before `below`; whether one is of an old format."""
-        path = f"{self._directory}/{segment_file(base_offset, LOG_SUFFIX)}"
-        file, forgets = self._disk.open(path, writable=False), False
-        try:
-            for _, header in iterate_file_headers(file, 0, file.size()):
-                if header.base_offset >= below:
-                    break
-                if header.magic < CURRENT_MAGIC:
-                    self._epochs.clear()
-                    forgets = True
-                elif header.leader_epoch > self._epochs.latest_epoch:
-                    self._epochs.assign(header.leader_epoch, start_offset=header.base_offset)
-        except CorruptSegment as error:
-            log.warning("%s: leader epochs after this place are not known: %s", self._topic_partition, error)
-        finally:
-            file.close()
-        return forgets
+                read_epochs_of(self._disk, self._directory, base_offset, self._epochs)
 
     # Both
 

@@ -6,6 +6,7 @@ from random import Random
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.runtime.disk import Disk, SystemDisk
+from barnabas.storage.boot_record import BootRecord
 from barnabas.storage.directories import LogDirectories, StorageSettings
 from barnabas.storage.log_config import LogConfig
 from tests.support.clock import ManualClock
@@ -68,4 +69,5 @@ async def open_store(
     store = make_store(*paths, disk=disk, config=config, clock=clock, settings=settings)
     await store.directories.open(broker_id=BrokerId(1), cluster_id="cluster", configs=configs)
     store.directories.write_meta_properties(BrokerId(1), "cluster")
+    store.directories.record_boot(BootRecord("a start of the machine", is_intact=True))
     return store

@@ -2,7 +2,9 @@
 
 import pytest
 
+from barnabas.storage.boot_record import BOOT_RECORD
 from barnabas.storage.damage import DamagedRange
+from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER, LOG_SUFFIX, RECOVERY_POINT_CHECKPOINT, segment_file
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
 from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
@@ -227,3 +229,30 @@ async def test_a_clean_stop_of_a_damaged_log_does_not_end_it_at_an_older_snapsho
     log = await opened(tmp_path, config)
     assert log.log_end_offset == 7
     assert len(read_bytes(log, 6)) == len(single)
+
+
+# Directories of a Kafka that was killed.
+
+
+async def test_kafka_says_exactly_how_far_it_synced(tmp_path):
+    await written(tmp_path, flush_batches=4)
+    (tmp_path / BOOT_RECORD).unlink()
+    (tmp_path / RECOVERY_POINT_CHECKPOINT).write_bytes(b"0\n1\ntopic 0 12\n")
+    flip(tmp_path, 4 * ONE + PAYLOAD)
+    log = await opened(tmp_path)
+    assert (log.log_end_offset, damaged(log)) == (12, [])
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+async def test_a_compacted_copy_of_kafka_has_gaps_between_segments(tmp_path, is_ours):
+    config = LogConfig(compact=True)
+    await (await open_store(str(tmp_path), config=config)).directories.close()
+    (tmp_path / CLEAN_SHUTDOWN_MARKER).unlink()
+    if not is_ours:
+        (tmp_path / BOOT_RECORD).unlink()
+    (tmp_path / "topic-0").mkdir()
+    for base_offset in (0, 50):
+        data = batch(*THREE, base_offset=base_offset)
+        (tmp_path / "topic-0" / segment_file(base_offset, LOG_SUFFIX)).write_bytes(data)
+    log = await opened(tmp_path, config)
+    assert log.log_end_offset == (3 if is_ours else 53)

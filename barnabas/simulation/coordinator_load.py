@@ -215,11 +215,12 @@ class Troupe:
         return ""
 
     async def end(self) -> None:
-        """Let members leave, and wait until they have."""
+        """Let members leave, and wait until they have and the last transactions are ended."""
         self._world.stage.readers_may_end = True
         for task in self._tasks:
             task.cancel()
-        for keeper in self._members:
+        keepers: list[Keeper[Any]] = [*self._transactors, *self._members]
+        for keeper in keepers:
             await keeper.ended()
 
     async def read_offsets(self) -> None:

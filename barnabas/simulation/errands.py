@@ -239,7 +239,7 @@ class Errands(ClientProcess):
         assignment = self._world.invariants.assignment(at.topic)
         if assignment is None or assignment.adding_replicas.get(at.partition):
             return
-        replicas = list(assignment.partitions[at.partition])
+        replicas: list[int] = [*assignment.partitions[at.partition]]
         for _ in range(self.chance.randint(2, 6)):
             replicas = [*replicas[1:], replicas[0]]
             await self._reassign(at, replicas)

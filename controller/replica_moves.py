@@ -135,6 +135,8 @@ def begin(office: Office, wanted: Mapping[TopicPartition, Assignment]) -> Proced
         begun = yield from _begin(office, changes)
         outcomes.update((at, DONE if at in begun or at not in changes else _UNWRITTEN) for at in batch)
     yield from on_isr_changed(office, wanted)
+    # Where nobody leads, what is waited for may be another replica now, or none any more (`last_replica`).
+    yield from settle(office, [at for at in wanted if _is_leaderless(office, at)], tell=(), reason=_REASON)
     # What was cancelled moves no more either.
     yield from deletion.on_moved(office, dict.fromkeys(at.topic for at in wanted))
     return outcomes
@@ -233,6 +235,11 @@ def _partition(office: Office, at: TopicPartition) -> Partition:
     partition = office.state.partition(at)
     assert partition is not None, f"{at} is not known"
     return partition
+
+
+def _is_leaderless(office: Office, at: TopicPartition) -> bool:
+    partition = office.state.partition(at)
+    return partition is not None and partition.leadership is not None and partition.leadership.leader == NO_LEADER
 
 
 def _is_within(partition: Partition, assignment: Assignment) -> bool:

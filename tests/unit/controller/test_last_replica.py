@@ -95,6 +95,18 @@ async def test_a_move_does_not_elect_who_may_have_lost_records(cluster: Cluster,
     await cluster.until_led("t", by=3)
 
 
+async def test_the_wait_ends_where_who_is_waited_for_is_to_hold_it_no_more(cluster: Cluster) -> None:
+    await back(cluster, 2, 0, 5)
+    await back(cluster, 3, 0, 7)
+    (await cluster.start_broker(5)).has_bad_disk = True
+    await reassign(cluster, "t", {0: [2, 3, 5]})
+    await back(cluster, 4, 0, 6)
+    await rest(cluster)
+    assert cluster.leader("t") == -1, "5 cannot tell"
+    await reassign(cluster, "t", {0: None})
+    await cluster.until_led("t", by=3)
+
+
 async def test_a_later_epoch_beats_a_longer_log(cluster: Cluster) -> None:
     await back(cluster, 2, 1, 5)
     await back(cluster, 3, 0, 700)

@@ -37,6 +37,7 @@ from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.removal import Removal
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset
+from barnabas.storage.unsynced_mark import sync_or_mark
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +202,7 @@ class LogDirectory:
             flush = member.plan_flush(up_to, closing=closing)
             try:
                 if not flush.is_empty:
-                    await self._offload.thread(lane, flush.sync)
+                    await self._offload.thread(lane, sync_or_mark, flush.sync, self._disk, self.path)
                 succeeded = True
             finally:
                 member.finish_flush(flush, succeeded=succeeded)
@@ -457,9 +458,8 @@ class LogDirectory:
         if self.failure is not None:
             return
         try:
-            await self._offload.thread(
-                f"flush:{self.path}", self._disk.write_durably, f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", b""
-            )
+            marker = f"{self.path}/{CLEAN_SHUTDOWN_MARKER}"
+            await self._offload.thread(f"flush:{self.path}", self._disk.write_durably, marker, b"")
         except OSError as error:
             self.fail(error)
 

@@ -35,6 +35,7 @@ from barnabas.storage.log_parts import LogPorts
 from barnabas.storage.meta_properties import InvalidMetaProperties, MetaProperties
 from barnabas.storage.recovery import LoadSteps, LogLoader
 from barnabas.storage.scan import SegmentScan
+from barnabas.storage.unsynced_mark import UNSYNCED_MARK, mark_unsynced
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
         clean = directory.was_clean = disk.exists(marker)
         # Otherwise the checkpoints are Kafka's, which mean nearly the same.
         is_ours = disk.exists(f"{directory.path}/{BOOT_RECORD}")
+        writes_again = disk.exists(f"{directory.path}/{UNSYNCED_MARK}")
         names = disk.list_directory(directory.path)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
@@ -104,6 +106,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
                 log_start_offset=start_offsets.get(topic_partition, 0),
                 cleaned_to=directory.first_dirty.get(topic_partition, 0),
                 is_ours=is_ours,
+                writes_again=writes_again,
             )
             for name, topic_partition in found
         ]
@@ -118,10 +121,13 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
         if clean:
             disk.remove(marker)
+        if writes_again:
+            disk.remove(f"{directory.path}/{UNSYNCED_MARK}")
         # After a crash the names of the logs themselves may not have reached the disk.
         disk.fsync_directory(directory.path)
         directory.is_loaded = True
     except OSError as error:
+        mark_unsynced(disk, directory.path)
         directory.fail(error)
         return
     is_new = directory.meta is None and not directory.logs

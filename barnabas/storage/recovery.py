@@ -46,6 +46,7 @@ from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.snapshots import Snapshots
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted
+from barnabas.storage.unsynced_mark import write_again
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class LogLoader:
         log_start_offset: int,
         cleaned_to: int = 0,
         is_ours: bool = True,
+        writes_again: bool = False,
     ) -> None:
         self._topic_partition = topic_partition
         self._directory = directory
@@ -81,6 +83,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._cleaned_to = cleaned_to
         self._is_ours = is_ours
+        self._writes_again = writes_again
         self._report = RecoveryReport()
         self._contents = Contents(set(), [], [], [])
         self._segments: list[Segment] = []
@@ -207,6 +210,9 @@ class LogLoader:
             # Synced at once: behind what is appended next, a power failure could bring old batches back.
             segment.log_file.truncate(scan.valid_bytes)
             segment.log_file.fsync()
+        if self._writes_again:
+            write_again(segment.log_file, scan.valid_bytes)
+            self._disk.fsync_directory(self._directory)
         if sealed:
             segment.seal(self._config)
         self._segments.append(segment)

@@ -307,3 +307,20 @@ async def test_deleting_a_partition_while_it_is_flushed_harms_nothing():
     log.finish_flush(flush, succeeded=False)
     assert store.failures == []
     del disk
+
+
+async def test_what_a_failed_sync_left_in_memory_is_written_again_by_the_next_start():
+    store, disk = await two_directories()
+    disk.fail("fsync", "/a/t-0", times=1)
+    with pytest.raises(LogOffline):
+        await store.directories.directories[0].flush(store.directories.log(IN_A), 1)
+    for _ in range(2):
+        disk.kill()
+        disk.restart()
+        store = await open_store("/a", "/b", disk=disk)
+        assert store.directories.log(IN_A).log_end_offset == 1
+        assert not disk.exists("/a/barnabas.unsynced")
+    disk.power_cut()
+    disk.restart()
+    store = await open_store("/a", "/b", disk=disk)
+    assert store.directories.log(IN_A).log_end_offset == 1

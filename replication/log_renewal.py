@@ -68,10 +68,10 @@ class ToldEpochs:
                 epochs.assign_from_batch(found, floor=self._end_offset, said=self._said)
             self._end_offset = header.next_offset
 
-    def complete(self) -> LeaderEpochs:
-        """The list, when the batches are all there."""
+    def complete(self, now: Sequence[EpochEntry]) -> LeaderEpochs:
+        """The list, when the batches are all there; behind them is what the log's list says `now`."""
         latest = self._epochs.latest_epoch
-        behind = (each for each in self._said if each.start_offset >= self._end_offset and each.epoch > latest)
+        behind = (each for each in now if each.start_offset >= self._end_offset and each.epoch > latest)
         return LeaderEpochs((*self._epochs.entries, *behind))
 
 
@@ -106,14 +106,14 @@ class LogRenewal:
             copy = LogCopy(partition, directory, future, self.ports, self.offload, floor=target)
             told = ToldEpochs(present.leader_epochs.entries, end_offset=future.log_start_offset)
             await self._fetch_all(copy, future, target, told)
-            # A damaged header may have put an epoch into the present list, or have hidden one.
-            present.leader_epochs = told.complete()
-            present.note_epochs_changed()
             await copy.fill(nearly=True)
 
             async def finish() -> tuple[Log, LogDirectory]:
                 if partition.leader_epoch != epoch or partition.is_leader or partition.log is not present:
                     raise CannotMend("the replica follows another leader now")
+                # A damaged header may have put an epoch into the present list, or have hidden one.
+                present.leader_epochs = told.complete(present.leader_epochs.entries)
+                present.note_epochs_changed()
                 return await copy.finish()
 
             await partition.exchange_log(finish)

@@ -1,5 +1,7 @@
 """Which leader epochs a log has that is fetched anew: what the batches tell, and what its list says beside them."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from barnabas.storage.leader_epochs import EpochEntry
@@ -10,11 +12,13 @@ BATCHES = ((0, 0), (10, 0), (63, 3), (64, 3), (90, 4))
 """Base offset and epoch, of one record each."""
 
 
-def told(*said: tuple[int, int]) -> list[tuple[int, int]]:
-    epochs = ToldEpochs([EpochEntry(*entry) for entry in said], end_offset=0)
+def told(*said: tuple[int, int], meanwhile: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    entries = [EpochEntry(*entry) for entry in said]
+    epochs = ToldEpochs(entries, end_offset=0)
     for base_offset, epoch in BATCHES:
         epochs.note(memoryview(batch(b"v", base_offset=base_offset, leader_epoch=epoch)))
-    return [(entry.epoch, entry.start_offset) for entry in epochs.complete().entries]
+    now = [*entries, *(EpochEntry(*entry) for entry in meanwhile)]
+    return [(entry.epoch, entry.start_offset) for entry in epochs.complete(now).entries]
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,7 @@ def told(*said: tuple[int, int]) -> list[tuple[int, int]]:
 )
 def test_no_list_knows_better_than_a_batch(said: list[tuple[int, int]], entries: list[tuple[int, int]]) -> None:
     assert told(*said) == entries
+
+
+def test_an_epoch_that_came_while_the_batches_were_fetched_stays() -> None:
+    assert told((0, 0), meanwhile=[(6, 95)]) == [(0, 0), (3, 63), (4, 90), (6, 95)]

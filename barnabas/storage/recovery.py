@@ -463,7 +463,8 @@ class LogLoader:
         self._producers = ProducerState(end_offset=self._log_start_offset)
 
     def _load_producers(self) -> None:
-        if self._snapshots.offsets:
+        if self._snapshots.offsets or self._is_ours:
+            # A log of ours without any snapshot was stopped while damage hid its producers.
             self._producers = self._producers_at(self._log_end_offset)
             return
         # A clean log without any snapshot was written by a broker that knew no producers (Kafka before 0.11).

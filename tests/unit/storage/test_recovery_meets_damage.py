@@ -231,6 +231,19 @@ async def test_a_clean_stop_of_a_damaged_log_does_not_end_it_at_an_older_snapsho
     assert len(read_bytes(log, 6)) == len(single)
 
 
+async def test_a_clean_stop_of_a_damaged_log_without_snapshots_does_not_forget_producers(tmp_path):
+    await written(tmp_path, flush_batches=4)
+    flip(tmp_path, 3 * ONE + MAGIC)
+    for _ in range(2):
+        store = await open_store(str(tmp_path), config=CONFIG)
+        log = store.directories.log(TP)
+        assert (log.log_end_offset, log.hidden_from) == (18, 9)
+        assert log.producers.get(7) is not None
+        await store.directories.close()
+        store.kill()
+        assert not list((tmp_path / "topic-0").glob("*.snapshot"))
+
+
 # Directories of a Kafka that was killed.
 
 

@@ -143,10 +143,12 @@ class ControlService:
             error = self._metadata.apply(command)
             if not lived.keys() <= self._metadata.brokers.keys():
                 self._replicas.on_brokers_gone()
+            turns = Turns(self._clock)
             for partition in command.partitions:
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
                 await self._leave_what_went_elsewhere(partition)
+                await turns.maybe_yield()
             deleted = [each.topic_partition for each in command.partitions if each.leader == LEADER_DURING_DELETE]
             if deleted and self._coordination is not None:
                 self._coordination.on_partitions_deleted(deleted)
@@ -156,13 +158,17 @@ class ControlService:
         """Remove a replica whose partition was moved away while no controller could reach this broker.
 
         Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over. One of a broker that was
-        down then goes too: a later topic of that name would take the log for its own.
+        down then goes too: a later topic of that name would take the log for its own. Where nobody leads, what is
+        here may be the last copy.
         """
-        if self._replicas.broker_id in partition.replicas:
+        if self._replicas.broker_id in partition.replicas or partition.leader not in self._metadata.brokers:
             return
         epoch = self._last_epoch_here(partition.topic_partition)
         if epoch is not None and partition.leader_epoch > epoch:
-            log.warning("%s: moved to %s meanwhile", partition.topic_partition, partition.replicas)
+            told = "%s: moved to %s meanwhile: the log of leader epoch %d is removed, broker %d leads in epoch %d"
+            log.warning(
+                told, partition.topic_partition, partition.replicas, epoch, partition.leader, partition.leader_epoch
+            )
             await self._replicas.stop(partition.topic_partition, leader_epoch=partition.leader_epoch, delete=True)
 
     def _last_epoch_here(self, at: TopicPartition) -> int | None:

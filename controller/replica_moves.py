@@ -223,7 +223,7 @@ def _tell(office: Office, at: TopicPartition, *, new: Replicas = ()) -> None:
 
 
 def _remove(office: Office, at: TopicPartition, brokers: Replicas) -> None:
-    """Live replicas that left lose their logs. One that is not reached keeps it: nobody asks it again, as in Kafka."""
+    """Live replicas that left lose their logs. Others learn of it by the metadata, once back, if somebody leads."""
     leadership = _partition(office, at).leadership
     epoch = NO_LEADER_EPOCH if leadership is None else leadership.leader_epoch
     for broker in brokers:

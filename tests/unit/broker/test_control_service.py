@@ -314,19 +314,21 @@ async def test_a_replica_that_was_moved_away_meanwhile_is_removed() -> None:
 async def test_the_log_of_a_replica_that_was_moved_away_while_its_broker_was_down_is_removed() -> None:
     ordered = await Ordered().open()
     logs = ordered.broker.services.log_directories
-    moved, back, stays, unknown = (TopicPartition("t", number) for number in range(4))
-    for at in (moved, back, stays):
+    moved, back, stays, last_copy, unknown = (TopicPartition("t", number) for number in range(5))
+    for at in (moved, back, stays, last_copy):
         logs.create_log(at).assign_leader_epoch(3, start_offset=0)
     logs.create_log(unknown)
     told = [
         describe("t", 0, leader=7, replicas=(7, 8), epoch=4),
         describe("t", 1, leader=7, replicas=(7, 8), epoch=3),
         describe("t", 2, leader=7, replicas=(7, ME), epoch=4),
-        describe("t", 3, leader=7, replicas=(7, 8), epoch=4),
+        describe("t", 3, leader=-1, replicas=(7, 8), epoch=4),
+        describe("t", 4, leader=7, replicas=(7, 8), epoch=4),
     ]
     brokers = (live_broker(1), live_broker(7))
     await ordered.obey(UpdateMetadata(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), told, brokers))
-    assert [logs.log(at) is not None for at in (moved, back, stays, unknown)] == [False, True, True, True]
+    there = [logs.log(at) is not None for at in (moved, back, stays, last_copy, unknown)]
+    assert there == [False, True, True, True, True]
 
 
 @virtual_time

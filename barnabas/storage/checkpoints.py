@@ -1,9 +1,11 @@
 """The text of Kafka's checkpoint files: a version line `0`, the number of entries, one entry a line.
 
 Of a log directory's files, `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and
-`replication-offset-checkpoint` share the entry `topic partition offset`. Pure: the files are written through
-`Disk.write_durably`, so a file is whole or the old one; what cannot be read is `CorruptCheckpoint`, and the reader
-decides what it goes without.
+`replication-offset-checkpoint` share the entry `topic partition offset`. Two blanks before the offset, which Kafka
+takes for one, say that the entry is ours: Kafka's recovery points mean nearly the same, but not all of it.
+
+Pure: the files are written through `Disk.write_durably`, so a file is whole or the old one; what cannot be read is
+`CorruptCheckpoint`, and the reader decides what it goes without.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +14,7 @@ from typing import Final
 from barnabas.protocol.ids import TopicPartition
 
 _VERSION: Final = "0"
+_OURS: Final = "  "
 
 
 class CorruptCheckpoint(Exception):
@@ -39,9 +42,19 @@ def decode_lines(data: bytes) -> list[str]:
     return entries
 
 
-def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+def encode_offsets(offsets: Mapping[TopicPartition, int], *, says_whose: bool = False) -> bytes:
     """The content of a checkpoint of an offset per partition."""
-    return encode_lines(f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items()))
+    gap = _OURS if says_whose else " "
+    return encode_lines(f"{tp.topic} {tp.partition}{gap}{offset}" for tp, offset in sorted(offsets.items()))
+
+
+def whose_offsets(data: bytes) -> bool | None:
+    """Whether a checkpoint that says so is ours; None where it has no entry that could say it."""
+    try:
+        entries = decode_lines(data)
+    except CorruptCheckpoint:
+        return None
+    return any(_OURS in entry for entry in entries) if entries else None
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:

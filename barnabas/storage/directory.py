@@ -332,16 +332,15 @@ class LogDirectory:
     # Checkpoints
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """The offsets of a checkpoint file; none where it is missing or corrupt. Raises OSError."""
+        """The offsets of a checkpoint file; none where it is missing, corrupt or (Kafka) empty. Raises OSError."""
         try:
-            # Kafka makes such a file empty, before it has anything to say.
             data = self._disk.read_bytes(f"{self.path}/{name}")
             return decode_offsets(data) if data else {}
         except FileNotFoundError:
-            return {}
+            pass
         except CorruptCheckpoint as error:
             log.warning("%s/%s: goes unused, as if it had no entry: %s", self.path, name, error)
-            return {}
+        return {}
 
     def offsets_to_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """What the checkpoint file of that name should say now."""
@@ -420,7 +419,8 @@ class LogDirectory:
     def write_checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write a checkpoint file durably; may run in a thread. Raises OSError."""
         with self._checkpoint_lock:
-            self._disk.write_durably(f"{self.path}/{name}", encode_offsets(offsets))
+            data = encode_offsets(offsets, says_whose=name == RECOVERY_POINT_CHECKPOINT)
+            self._disk.write_durably(f"{self.path}/{name}", data)
             self._written[name] = offsets
 
     # The end

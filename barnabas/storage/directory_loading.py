@@ -15,6 +15,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.offload import Offload
 from barnabas.storage.boot_record import BOOT_RECORD
+from barnabas.storage.checkpoints import whose_offsets
 from barnabas.storage.damaged_scan import ScanTask, run_scan
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import (
@@ -69,6 +70,15 @@ def acquire(directory: LogDirectory, disk: Disk) -> None:
         directory.fail(error)
 
 
+def _is_ours(disk: Disk, path: str) -> bool:
+    """Whether this broker, and not Kafka, wrote the recovery points, or was here where there are none yet."""
+    try:
+        told = whose_offsets(disk.read_bytes(f"{path}/{RECOVERY_POINT_CHECKPOINT}"))
+    except FileNotFoundError:
+        told = None
+    return disk.exists(f"{path}/{BOOT_RECORD}") if told is None else told
+
+
 def _make_durably(disk: Disk, path: str) -> None:
     """Make the directory and its parents so that their names survive a power cut."""
     missing: list[str] = []
@@ -86,8 +96,7 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
     marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
     try:
         clean = directory.was_clean = disk.exists(marker)
-        # Otherwise the checkpoints are Kafka's, which mean nearly the same.
-        is_ours = disk.exists(f"{directory.path}/{BOOT_RECORD}")
+        is_ours = _is_ours(disk, directory.path)
         writes_again = disk.exists(f"{directory.path}/{UNSYNCED_MARK}")
         names = disk.list_directory(directory.path)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
@@ -119,6 +128,9 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
             # What only the names of files say is not synced yet.
             loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
+            if writes_again or not is_ours:
+                # So that no later start looks at what Kafka wrote by other rules than Kafka's.
+                await offload.thread(f"flush:{directory.path}", loaded.flush)
         if clean:
             disk.remove(marker)
         if writes_again:

@@ -212,7 +212,6 @@ class LogLoader:
             segment.log_file.fsync()
         if self._writes_again:
             write_again(segment.log_file, scan.valid_bytes)
-            self._disk.fsync_directory(self._directory)
         if sealed:
             segment.seal(self._config)
         self._segments.append(segment)

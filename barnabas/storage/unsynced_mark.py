@@ -32,11 +32,10 @@ def mark_unsynced(disk: Disk, directory: str) -> None:
 
 
 def write_again(file: File, end: int) -> None:
-    """Write the first `end` bytes of the file to where they are, and sync. Raises OSError."""
+    """Write the first `end` bytes of the file to where they are, so that the next sync writes them. Raises OSError."""
     position = 0
     while position < end:
         data = file.pread(min(_PIECE_BYTES, end - position), position)
         assert data, f"{position} of {end} bytes"
         file.pwrite(data, position)
         position += len(data)
-    file.fsync()

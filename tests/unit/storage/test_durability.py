@@ -153,7 +153,7 @@ async def test_no_recovery_point_on_disk_stays_above_a_cut():
     await machine.flush()
     await machine.directory.checkpoint_all()
     await machine.store.directories.truncate({TP: 1})
-    assert machine.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 0\n"
+    assert machine.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0  0\n"
     machine.append(1, 2, 3, 4, epoch=1)
     log = await machine.cut_power()
     assert machine.epochs() == {0: 0}

@@ -15,6 +15,7 @@ LOG = "topic-0/00000000000000000000.log"
 THREE = (b"v" * 20, b"w" * 20, b"x" * 20)
 ONE = len(batch(*THREE))
 CONFIG = LogConfig(index_interval_bytes=ONE)
+COMPACTED = LogConfig(compact=True)
 COUNT = 6
 BASE_OFFSET, LENGTH, MAGIC, ATTRIBUTES, LAST_DELTA = 4, 8, 16, 21, 23
 PRODUCER, EPOCH, SEQUENCE, RECORDS, PAYLOAD = 43, 51, 53, 57, 80
@@ -249,23 +250,39 @@ async def test_a_clean_stop_of_a_damaged_log_without_snapshots_does_not_forget_p
 
 async def test_kafka_says_exactly_how_far_it_synced(tmp_path):
     await written(tmp_path, flush_batches=4)
-    (tmp_path / BOOT_RECORD).unlink()
     (tmp_path / RECOVERY_POINT_CHECKPOINT).write_bytes(b"0\n1\ntopic 0 12\n")
     flip(tmp_path, 4 * ONE + PAYLOAD)
     log = await opened(tmp_path)
     assert (log.log_end_offset, damaged(log)) == (12, [])
 
 
-@pytest.mark.parametrize("is_ours", [False, True])
-async def test_a_compacted_copy_of_kafka_has_gaps_between_segments(tmp_path, is_ours):
-    config = LogConfig(compact=True)
-    await (await open_store(str(tmp_path), config=config)).directories.close()
+async def with_a_gap(tmp_path):
+    """A compacted log whose segments begin at 0 and at 50 and hold three records each, of a broker that was killed."""
+    await (await open_store(str(tmp_path), config=COMPACTED)).directories.close()
     (tmp_path / CLEAN_SHUTDOWN_MARKER).unlink()
-    if not is_ours:
-        (tmp_path / BOOT_RECORD).unlink()
     (tmp_path / "topic-0").mkdir()
     for base_offset in (0, 50):
         data = batch(*THREE, base_offset=base_offset)
         (tmp_path / "topic-0" / segment_file(base_offset, LOG_SUFFIX)).write_bytes(data)
-    log = await opened(tmp_path, config)
-    assert log.log_end_offset == (3 if is_ours else 53)
+
+
+@pytest.mark.parametrize("was_here", [False, True])
+async def test_a_compacted_copy_of_kafka_has_gaps_between_segments(tmp_path, was_here):
+    await with_a_gap(tmp_path)
+    (tmp_path / RECOVERY_POINT_CHECKPOINT).write_bytes(b"0\n1\ntopic 0 0\n")
+    if not was_here:
+        (tmp_path / BOOT_RECORD).unlink()
+    for _ in range(2):
+        store = await open_store(str(tmp_path), config=COMPACTED)
+        assert store.directories.log(TP).log_end_offset == 53
+        store.kill()
+    store = await open_store(str(tmp_path), config=COMPACTED)
+    await store.directories.directories[0].checkpoint_all()
+    store.kill()
+    assert (tmp_path / RECOVERY_POINT_CHECKPOINT).read_bytes() == b"0\n1\ntopic 0  52\n"
+    assert (await opened(tmp_path, COMPACTED)).log_end_offset == 53
+
+
+async def test_a_compacted_log_of_ours_that_lost_the_end_of_a_segment_is_cut_there(tmp_path):
+    await with_a_gap(tmp_path)
+    assert (await opened(tmp_path, COMPACTED)).log_end_offset == 3

@@ -88,8 +88,6 @@ class Runner:
         for number in range(self._plan.rounds):
             for contestant in self._contestants:
                 with self._cluster(contestant, row) as cluster:
-                    if row.curve and self._plan.warms:
-                        warm(cluster)
                     self._run(number, row, cluster, figures)
                 shutil.rmtree(cluster.directory)
         return figures

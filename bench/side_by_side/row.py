@@ -32,7 +32,7 @@ class Row:
     """`brokers` and `properties` say what cluster it needs; rows that need the same share one, warm.
 
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
-    own in every round, which nothing has warmed unless it is a curve.
+    own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes.
     """
 
     name: str
@@ -43,8 +43,6 @@ class Row:
     own_properties: tuple[tuple[str, str], ...] = ()
     is_core: bool = False
     is_fresh: bool = False
-    curve: str = ""
-    """What grows, of a row whose figures are points of curves."""
 
 
 def volume_figures(volume: Volume) -> list[Figure]:

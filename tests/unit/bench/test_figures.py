@@ -106,6 +106,15 @@ def test_no_row_is_there_twice_and_twelve_are_core() -> None:
     assert sorted(row.name for row in (*core, *others)) == sorted(names)
 
 
+def test_no_row_that_is_warmed_follows_a_restart() -> None:
+    restarting = {row.name for row in all_rows() if row.is_fresh}
+    assert {"from exec to the first acknowledged record", "recovery after kill -9 with 2 GB unflushed"} <= restarting
+    assert {name for name in restarting if name.startswith("growth")} == {
+        "growth, partitions from 10 to 5,000",
+        "growth, a log from 1 to 20 GB",
+    }
+
+
 def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
     known = {
         "MB/s",

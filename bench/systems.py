@@ -37,6 +37,9 @@ class Deployment(Protocol):
     def systems(self) -> Sequence["System"]:
         """Each broker."""
 
+    def note(self, commands: Sequence[Sequence[str]]) -> None:
+        """Hear of client programs that are run."""
+
 
 @dataclass(frozen=True, slots=True)
 class System:
@@ -57,6 +60,9 @@ class System:
 
     def systems(self) -> Sequence["System"]:
         return (self,)
+
+    def note(self, commands: Sequence[Sequence[str]]) -> None:
+        """Keeps none."""
 
     def metric(self, name: str) -> float | None:
         """What the broker's own metrics say of one without labels; None of a system that tells none."""

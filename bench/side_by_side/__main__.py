@@ -3,7 +3,9 @@
 `python -m bench.side_by_side [--full] [--row TEXT ...] [--rounds 5] [--against 2.7.2 ...] [--smoke] [--list]`. Without
 `--full` the core rows are run, with it all the others, once. `--row` chooses by a part of the name. The systems take
 turns on every row; figures are medians. Results go to `bench/results`, which is not in the repository; `--keep FILE`
-writes the table there too. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
+writes the table there too. Each run is in a journal there when it is done (`.jsonl`): `--resume` that, with the same
+rows and rounds, runs what is missing, and `--minutes` ends in time with what there is. Needs a full Java and Kafka's
+jars (Maven Central, pinned); kcat for the rows of librdkafka.
 
 A row that a client limited says nothing of brokers' rates: it is judged by what the brokers' CPU cost alone.
 """
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +27,11 @@ import psutil
 
 from bench.kafka_releases import RELEASES
 from bench.side_by_side import contestants, report
-from bench.side_by_side.comparison import Plan, Runner
+from bench.side_by_side.comparison import Comparison, Plan, Runner
 from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.curves import draw
 from bench.side_by_side.guest_memory import kept_from_host
+from bench.side_by_side.journal import Journal
 from bench.side_by_side.row import Row
 from bench.side_by_side.rows import coordinators, growth, life, requests, volume
 from tests.support.kafka_jars import JarsNotAvailable, java_command
@@ -84,6 +88,8 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--smoke", action="store_true", help="tiny loads, one round, nothing warmed: that it runs")
     parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
+    parser.add_argument("--minutes", type=float, default=None, help="begin no run after so many")
+    parser.add_argument("--resume", type=Path, default=None, help="the journal of a run that broke off: go on with it")
     parser.add_argument("--list", action="store_true", help="print the rows")
     return parser.parse_args()
 
@@ -100,29 +106,40 @@ def main() -> int:
         sys.stderr.write(f"no row has {' or '.join(given.row)} in its name\n")
         return 2
     rounds = given.rounds or (1 if given.full or given.smoke else 5)
-    plan = Plan(rounds, _SMOKE_SCALE, warms=False) if given.smoke else Plan(rounds)
+    ends_s = None if given.minutes is None else time.monotonic() + given.minutes * 60
+    plan = Plan(rounds, _SMOKE_SCALE, warms=False, ends_s=ends_s) if given.smoke else Plan(rounds, ends_s=ends_s)
     try:
         systems = [contestants.barnabas(), *(contestants.kafka(RELEASES[version]) for version in given.against)]
     except JarsNotAvailable as error:
         sys.stderr.write(f"Kafka cannot be run here: {error}\n")
         return 1
+    about = _about(given, rounds)
+    stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    RESULTS.mkdir(exist_ok=True)
+    journal = Journal(given.resume or (None if given.smoke else stem.with_suffix(".jsonl")))
     with (
-        tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory,
+        tempfile.TemporaryDirectory(prefix="barnabas-bench-", ignore_cleanup_errors=True) as directory,
         contextlib.nullcontext() if given.smoke else kept_from_host(),
     ):
-        comparison = Runner(systems, plan, Path(directory), tell=_tell).compare(rows)
-    about = _about(given, rounds)
+        runner = Runner(systems, plan, Path(directory), journal=journal, tell=_tell)
+        try:
+            runner.compare(rows)
+        finally:
+            # Also of a run that is ended: what was measured is told.
+            comparison = runner.found(rows)
+            _write(comparison, about, None if given.smoke else stem, given.keep)
+    return int(runner.has_failed)
+
+
+def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, keep: Path | None) -> None:
     table = report.as_markdown(comparison, about)
     sys.stdout.write(table)
-    if given.keep is not None:
-        given.keep.write_text(table)
-    if not given.smoke:
-        RESULTS.mkdir(exist_ok=True)
-        stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    if keep is not None:
+        keep.write_text(table)
+    if stem is not None:
         stem.with_suffix(".md").write_text(table)
-        draw(comparison.results, RESULTS)
         stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
-    return 0
+        draw(comparison.results, RESULTS)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shlex
 import signal
 import threading
 import time
@@ -64,6 +65,7 @@ _START_S: Final = 60.0
 _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.005
+_ANSWER_S: Final = 10.0
 _TOPIC_SETTINGS: Final = {"file.delete.delay.ms": "1000"}
 """Alike for all: what one run wrote is gone before the disk is full."""
 
@@ -117,6 +119,7 @@ class RunningCluster:
         self._zookeeper = LocalZooKeeper(directory / "zookeeper")
         self._processes: dict[int, LocalProcess] = {}
         self._topics = 0
+        self._commands: list[str] = []
 
     def __str__(self) -> str:
         return str(self.contestant)
@@ -168,7 +171,24 @@ class RunningCluster:
         for system in self.systems():
             system.pin(chosen)
 
+    def note(self, commands: Sequence[Sequence[str]]) -> None:
+        self._commands += [shlex.join(command) for command in commands]
+
+    def take_commands(self, purpose: str) -> dict[str, str]:
+        """How the brokers were started, and what ran against them since the last time, by what each is."""
+        kind = f"{self}, {len(self.ports)} brokers"
+        noted, self._commands = list(dict.fromkeys(self._commands)), []
+        brokers = shlex.join(psutil.Process(self.pid(1)).cmdline())
+        return {f"{kind}: the first": brokers, f"{kind}: {purpose}": "\n".join(noted)}
+
     # Processes.
+
+    def is_whole(self) -> bool:
+        """Whether every broker runs and serves."""
+        return all(
+            process.return_code is None and answers_api_versions(HOST, self.ports[broker_id], timeout_s=_ANSWER_S)
+            for broker_id, process in self._processes.items()
+        )
 
     def launch(self, broker_id: int) -> None:
         """Start a broker and wait for nothing."""

@@ -12,6 +12,7 @@ def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
         "about": dict(about),
         "rows": [result.as_json() for result in comparison.results],
         "left_out": comparison.left_out,
+        "commands": comparison.commands,
     }
 
 

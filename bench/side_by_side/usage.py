@@ -67,6 +67,7 @@ def run_clients(
     Raises:
         ClientFailed: one ended with an error or not in time; none is left.
     """
+    cluster.note(commands)
     before, began = threads_of(cluster), time.perf_counter()
     with contextlib.ExitStack() as ended, tempfile.TemporaryDirectory() as directory:
         running = []

@@ -4,9 +4,11 @@ Run as a process of its own (`python -m bench.load JSON`); prints one JSON line.
 kernel (MSG_TRUNC), so a drain of fetched data costs the client next to nothing.
 
 The JSON says `kind` (produce or fetch), `topic`, `endpoints` (a list of host, port, connections and partitions),
-`window` (requests unanswered on each connection), and either `seconds` or `answers`, after which it ends.
+`window` (requests unanswered on each connection), and either `seconds` or `answers`, after which it ends. With `once`
+connections share the requests out, a run of neighbours for each, and it ends when each was answered once.
 """
 
+import itertools
 import json
 import math
 import selectors
@@ -102,11 +104,19 @@ class Endpoint:
 
 
 def run(
-    endpoints: Sequence[Endpoint], *, window: int, seconds: float = math.inf, answers: float = math.inf
+    endpoints: Sequence[Endpoint],
+    *,
+    window: int,
+    seconds: float = math.inf,
+    answers: float = math.inf,
+    once: bool = False,
 ) -> dict[str, Any]:
-    """Keep every connection's window full for `seconds`, or until so many answers are due."""
+    """Keep every connection's window full for `seconds`, or until so many answers are due or all was asked `once`."""
+    if once:
+        endpoints = [part for endpoint in endpoints for part in shared_out(endpoint)]
+        answers = sum(len(endpoint.requests) for endpoint in endpoints)
     drives = {
-        Drive(endpoint.host, endpoint.port, window): _repeat(endpoint.requests)
+        Drive(endpoint.host, endpoint.port, window): iter(endpoint.requests) if once else _repeat(endpoint.requests)
         for endpoint in endpoints
         for _ in range(endpoint.connections)
     }
@@ -125,7 +135,10 @@ def run(
             stopping, patience_ends = True, now + _PATIENCE_S
         for drive, requests in drives.items():
             while not stopping and drive.in_flight < drive.window and sent < answers:
-                drive.send(next(requests))
+                request = next(requests, None)
+                if request is None:
+                    break
+                drive.send(request)
                 sent += 1
             wants = selectors.EVENT_READ if drive.write() else selectors.EVENT_READ | selectors.EVENT_WRITE
             if selector.get_key(drive.socket).events != wants:
@@ -148,6 +161,14 @@ def run(
 def _repeat(requests: Sequence[bytes]) -> Iterator[bytes]:
     while True:
         yield from requests
+
+
+def shared_out(endpoint: Endpoint) -> list[Endpoint]:
+    """One endpoint for each connection, with its part of the requests."""
+    count = endpoint.connections
+    bounds = [len(endpoint.requests) * number // count for number in range(count + 1)]
+    parts = [endpoint.requests[begin:end] for begin, end in itertools.pairwise(bounds)]
+    return [Endpoint(endpoint.host, endpoint.port, 1, part) for part in parts if part]
 
 
 def _requests(given: Mapping[str, Any], partitions: Sequence[int]) -> list[bytes]:
@@ -177,7 +198,7 @@ def main() -> None:
         Endpoint(each["host"], each["port"], each["connections"], _requests(given, each["partitions"]))
         for each in given["endpoints"]
     ]
-    limits = {name: given[name] for name in ("seconds", "answers") if name in given}
+    limits = {name: given[name] for name in ("seconds", "answers", "once") if name in given}
     sys.stdout.write(json.dumps(run(endpoints, window=given["window"], **limits)) + "\n")
 
 

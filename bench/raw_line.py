@@ -129,14 +129,15 @@ async def open_line(address: Address) -> Line:
     return line
 
 
-async def write_first(leader: Address, topic: str, partition: int) -> None:
+async def write_first(leader: Address, topic: str, *partitions: int) -> None:
     """One record that all replicas have: before that nothing may be led, and followers may not have begun to fetch."""
     line = await open_line(leader)
-    frame = frames.produce(topic, partition, records=1, record_bytes=1, acks=-1).frame
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            while frames.produce_error(await line.exchange(frame), topic):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(_AGAIN_S)
+            for partition in partitions:
+                frame = frames.produce(topic, partition, records=1, record_bytes=1, acks=-1).frame
+                while frames.produce_error(await line.exchange(frame), topic):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(_AGAIN_S)
     finally:
         line.close()
 

@@ -99,6 +99,16 @@ def drain(
     return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
 
 
+def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[int] | None = None) -> Volume:
+    """Read the whole of what was written, each MiB once and in order on each connection: nothing comes from memory."""
+    records = shape.records // shape.partitions
+    # A little less than what fits into an answer, as batches have headers: none is read twice but those at the edges.
+    step = max(1, _FETCH_BYTES // shape.record_bytes * 9 // 10)
+    given = {**_fetching(0, offsets=max(1, records - step), step=step), "once": True}
+    result, usage = _load(cluster, topic, shape.partitions, given, window=2, cpus=cpus)
+    return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
+
+
 def drain_bare(port: int, *, answer_bytes: int) -> float:
     """MB/s at which the same drain reads from `bench.bare_sendfile`."""
     endpoints = [{"host": HOST, "port": port, "connections": _CONNECTIONS, "partitions": [0]}]

@@ -12,6 +12,7 @@ import shlex
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,8 +276,11 @@ class RunningCluster:
             async with asyncio.timeout(_START_S):
                 while not await _is_whole(client, topic):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(_POLL_S)
-                for number, replicas in topic.assignments.items():
-                    await write_first(self.address(replicas[0]), topic.name, number)
+            led: defaultdict[int, list[int]] = defaultdict(list)
+            for number, replicas in topic.assignments.items():
+                led[replicas[0]].append(number)
+            writes = (write_first(self.address(leader), topic.name, *numbers) for leader, numbers in led.items())
+            await asyncio.gather(*writes)
 
     async def _delete(self, name: str) -> None:
         async with self.client() as client:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.side_by_side import clients
-from bench.side_by_side.clients import Shape
+from bench.side_by_side.clients import Shape, Volume
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import CPU_S_GB, LESS_CPU, MB_S, MORE, Row, Run, volume_figures
 
@@ -86,16 +86,14 @@ def by_producer_performance(shape: Shape) -> Row:
     return Row(f"produce, ProducerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
 
 
-def drained(shape: Shape, *, cold: bool = False, pinned: bool = False) -> Row:
-    """Fetches of 1 MiB; warm ones read what was just written, several times over."""
+def drained(shape: Shape, *, pinned: bool = False) -> Row:
+    """Fetches of 1 MiB of what was just written, several times over."""
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
         with _topic(run, given) as topic:
             clients.replay(run.cluster, topic, given)
-            if cold:
-                _drop_page_cache()
-            answer_bytes = int((_CLIENT_PAYLOAD if cold else 10 * _CLIENT_PAYLOAD) * run.scale)
+            answer_bytes = int(10 * _CLIENT_PAYLOAD * run.scale)
             records = given.records // given.partitions
             with _pinned(run, pinned) as cpus:
                 volume = clients.drain(
@@ -106,17 +104,35 @@ def drained(shape: Shape, *, cold: bool = False, pinned: bool = False) -> Row:
                     answer_bytes=answer_bytes,
                     cpus=cpus,
                 )
-            figures = [each for each in volume_figures(volume) if each.name != "records/s"]
-            if not cold and not pinned:
+            figures = _drained_figures(volume)
+            if not pinned:
                 bare = _bare_rate(run.scratch, answer_bytes)
                 figures.append(Figure(_PHYSICAL, figures[0].value / bare, "x", volume.usage.limiter, is_rate=True))
             return figures
 
     targets = dict(_BROKER_BOUND)
-    if not cold and not pinned:
+    if not pinned:
         targets[_PHYSICAL] = Target(at_least=True, absolute=0.7)
-    kind = ("cold" if cold else "warm") + (", pinned" if pinned else "")
+    kind = "warm" + (", pinned" if pinned else "")
     return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
+
+
+def drained_cold(shape: Shape) -> Row:
+    """Fetches of 1 MiB of what only the disk has, each once."""
+
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
+        with _topic(run, given) as topic:
+            clients.replay(run.cluster, topic, given)
+            _drop_page_cache()
+            return _drained_figures(clients.drain_once(run.cluster, topic, given))
+
+    return Row(f"consume, broker-bound, cold, {_told(shape)}", measure, _BROKER_BOUND, _brokers(shape))
+
+
+def _drained_figures(volume: Volume) -> list[Figure]:
+    """What is thrown away is not counted in records."""
+    return [each for each in volume_figures(volume) if each.name != "records/s"]
 
 
 def read_by_librdkafka(shape: Shape, consumers: int = 1) -> Row:
@@ -201,7 +217,7 @@ def _others() -> Iterator[Row]:
                     yield replayed(plain, pinned=True)
                     yield replayed(plain, validates_all=True)
                     yield drained(plain)
-                    yield drained(plain, cold=True)
+                    yield drained_cold(plain)
                     yield drained(plain, pinned=True)
                     yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
                     yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD), consumers=6)

@@ -1,10 +1,14 @@
 """Rows of a broker's life: its start, its recovery, its memory, its rest, and what a failure costs those who write."""
 
+import contextlib
 import socket
 import struct
+import threading
 import time
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
+
+import psutil
 
 from barnabas.launcher.sockets import receive
 from bench import frames
@@ -13,11 +17,13 @@ from bench.side_by_side.clients import Shape
 from bench.side_by_side.contestants import HOST, RunningCluster
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import Row, Run
+from bench.systems import System
 
 _RETRY_S: Final = 0.02
 _ANSWER_S: Final = 0.5
 _PATIENCE_S: Final = 120.0
 _IDLE_S: Final = 20.0
+_MEMORY_LOOK_S: Final = 0.2
 _SESSION_MS: Final = 6_000
 _SESSION: Final = (("zookeeper.session.timeout.ms", str(_SESSION_MS)),)
 _STEADY_S: Final = 2.0
@@ -111,6 +117,32 @@ def recovery() -> Row:
     return Row("recovery after kill -9 with 2 GB unflushed", measure, is_fresh=True)
 
 
+class GreatestMemory(threading.Thread):
+    """Looks at a broker's PSS from time to time inside of its context, the last time as it ends."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__(name=f"memory of {system.name}")
+        self.pss_bytes = 0
+        self._system = system
+        self._is_over = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self.join()
+
+    def run(self) -> None:
+        is_over = False
+        while not is_over:
+            is_over = self._is_over.wait(_MEMORY_LOOK_S)
+            # A child may end just now.
+            with contextlib.suppress(psutil.Error):
+                self.pss_bytes = max(self.pss_bytes, self._system.pss_bytes())
+
+
 def memory(partitions: int, target: Target) -> Row:
     """Of a broker and its children at rest, with so many partitions; and the CPU that it uses so."""
 
@@ -132,19 +164,18 @@ def memory(partitions: int, target: Target) -> Row:
 
 
 def memory_under_load() -> Row:
-    """The greatest PSS after a gigabyte came in and went out."""
+    """The greatest PSS while gigabytes come in and go out."""
 
     def measure(run: Run) -> list[Figure]:
         shape = Shape(max(2_000_000, int(1_000_000_000 * run.scale)), 1000, partitions=6)
         with run.cluster.topic(partitions=6) as topic:
-            greatest = 0
-            for _ in range(3):
-                clients.replay(run.cluster, topic, shape)
-                records = shape.records // 6
-                answer_bytes = shape.payload_bytes
-                clients.drain(run.cluster, topic, partitions=6, records=records, answer_bytes=answer_bytes)
-                greatest = max(greatest, run.cluster.system(1).pss_bytes())
-            return [Figure(_PSS, greatest / 1e6, "MB")]
+            with GreatestMemory(run.cluster.system(1)) as memory:
+                for _ in range(3):
+                    clients.replay(run.cluster, topic, shape)
+                    records = shape.records // 6
+                    answer_bytes = shape.payload_bytes
+                    clients.drain(run.cluster, topic, partitions=6, records=records, answer_bytes=answer_bytes)
+            return [Figure(_PSS, memory.pss_bytes / 1e6, "MB")]
 
     return Row("memory under load", measure, {_PSS: Target(at_least=False, ratio=0.25)}, is_fresh=True)
 

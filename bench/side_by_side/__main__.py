@@ -25,10 +25,10 @@ from typing import Any, Final
 
 import psutil
 
-from bench.kafka_releases import RELEASES
+from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Comparison, Plan, Runner
-from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.contestants import SHIPPED, TOPIC_SETTINGS
 from bench.side_by_side.curves import draw
 from bench.side_by_side.guest_memory import kept_from_host
 from bench.side_by_side.journal import Journal
@@ -55,17 +55,35 @@ def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
     return [row for row in rows if row.is_core is not full]
 
 
+def _first_line(*command: str) -> str:
+    """Of what a program says of itself; empty where it is not."""
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=RESULTS.parents[1])
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return (told.stdout or told.stderr).strip().split("\n")[0]
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
-    java = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=True).stderr
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": psutil.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "python": platform.python_version(),
-        "java": java.splitlines()[0],
+        "processor": _processor(),
+        "barnabas": _first_line("git", "describe", "--always", "--dirty"),
+        "java": _first_line(java_command(), "-version"),
+        "kcat": _first_line("sh", "-c", "kcat -V | grep -o 'librdkafka.*'"),
+        "kafka_clients": KAFKA_3_9.version,
         "against": given.against,
         "server_properties": SHIPPED,
+        "topic_settings": TOPIC_SETTINGS,
         "rounds": rounds,
         "command": " ".join(["python -m bench.side_by_side", *sys.argv[1:]]),
     }

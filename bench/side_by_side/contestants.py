@@ -67,7 +67,7 @@ _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.005
 _ANSWER_S: Final = 10.0
-_TOPIC_SETTINGS: Final = {"file.delete.delay.ms": "1000"}
+TOPIC_SETTINGS: Final = {"file.delete.delay.ms": "1000"}
 """Alike for all: what one run wrote is gone before the disk is full."""
 
 Launch = Callable[[Path, int, Mapping[str, str]], LocalProcess]
@@ -236,7 +236,7 @@ class RunningCluster:
             number: [ids[(number + offset) % len(ids)] for offset in range(replication_factor)]
             for number in range(partitions)
         }
-        configs = {**_TOPIC_SETTINGS, **(settings or {})}
+        configs = {**TOPIC_SETTINGS, **(settings or {})}
         asyncio.run(self._create(NewTopic(name, assignments=assignments, configs=configs)))
         try:
             yield name

@@ -4,7 +4,7 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 OURS: Final = "here"
@@ -15,11 +15,15 @@ _CLIENT: Final = "client"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Bounds on our median: `ratio` to the better Kafka, `absolute` in the figure's unit. `at_least`, or at most."""
+    """Bounds on our median: `ratio` to the better Kafka, `absolute` in the figure's unit. `at_least`, or at most.
+
+    One that `stands_in` is of a cost, and counts where a client limited the row, so that its rates are not judged.
+    """
 
     at_least: bool
     ratio: float | None = None
     absolute: float | None = None
+    stands_in: bool = False
 
     def is_met(self, value: float, ratio: float | None) -> bool:
         def holds(found: float, bound: float) -> bool:
@@ -82,6 +86,8 @@ class Result:
     limiter: str
     others: Mapping[str, Spread]
     at: float | None = None
+    is_client_bound: bool = False
+    """A rate that says little."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -106,8 +112,12 @@ Runs = Mapping[str, Sequence[Sequence[Figure]]]
 
 def results(row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka") -> list[Result]:
     """One for each figure. A rate that a busy client limited is shown and not judged: its CPU is."""
-    ours = runs[OURS]
-    return [_result(row, figure, runs, targets.get(figure.name), rival) for figure in ours[0]]
+    figures = runs[OURS][0]
+    own = {name: target for name, target in targets.items() if not target.stands_in}
+    found = [_result(row, figure, runs, own.get(figure.name), rival) for figure in figures]
+    if len(own) == len(targets) or not any(result.is_client_bound for result in found):
+        return found
+    return [_result(row, figure, runs, targets.get(figure.name), rival) for figure in figures]
 
 
 def exponent(points: Mapping[float, float]) -> float:
@@ -135,7 +145,8 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
     limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
-    return Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, figure.at)
+    told = Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, figure.at)
+    return replace(told, is_client_bound=is_client_bound)
 
 
 def _short(value: float) -> str:

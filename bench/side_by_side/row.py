@@ -16,6 +16,7 @@ REQUESTS_S: Final = "requests/s"
 CPU_US: Final = "broker CPU us a request"
 MORE: Final = Target(at_least=True, ratio=1.2)
 LESS_CPU: Final = Target(at_least=False, ratio=0.6)
+LESS_CPU_INSTEAD: Final = Target(at_least=False, ratio=0.6, stands_in=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 from bench.side_by_side import clients
 from bench.side_by_side.contestants import HOST
 from bench.side_by_side.figures import Figure, Target
-from bench.side_by_side.row import REQUESTS_S, Row, Run, request_figures
+from bench.side_by_side.row import CPU_US, LESS_CPU_INSTEAD, REQUESTS_S, Row, Run, request_figures
 from bench.side_by_side.usage import run_clients
 
 _SECONDS: Final = 15.0
@@ -28,7 +28,7 @@ def single_records(*, in_flight: int, connections: int = 1, requests: int, at_le
         return request_figures(answers, seconds, usage)
 
     where = "1 connection" if connections == 1 else f"{connections} connections"
-    target = {REQUESTS_S: Target(at_least=True, ratio=at_least)}
+    target = {REQUESTS_S: Target(at_least=True, ratio=at_least), CPU_US: LESS_CPU_INSTEAD}
     return Row(f"one record a request, {in_flight} in flight, {where}", measure, target)
 
 

@@ -60,6 +60,14 @@ def test_a_rate_that_a_client_limited_is_not_judged_but_its_cost_is(ours: str, t
     assert by_cost.met is True
 
 
+@pytest.mark.parametrize(("limiter", "met"), [("client", (None, False)), ("broker", (True, None))])
+def test_a_cost_stands_in_for_rates_that_a_client_limited(limiter: str, met: tuple[bool | None, bool | None]) -> None:
+    runs = {"here": [[*rate(150, limiter), *cost(1.0)]], "2.7.2": [[*rate(100), *cost(1.5)]]}
+    targets = {"MB/s": MORE, "s/GB": Target(at_least=False, ratio=0.6, stands_in=True)}
+    by_rate, by_cost = results("row", runs, targets)
+    assert (by_rate.met, by_cost.met) == met
+
+
 def test_without_kafka_only_an_absolute_aim_can_be_met() -> None:
     target = Target(at_least=False, ratio=0.3, absolute=90.0)
     assert only(results("row", {"here": [cost(50.0)]}, {"s/GB": target})).met is None
@@ -120,6 +128,7 @@ def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
         "MB/s",
         "broker CPU s/GB",
         "requests/s",
+        "broker CPU us a request",
         "transactions/s",
         "p99 acknowledged",
         "p99 end to end",

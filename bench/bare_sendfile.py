@@ -1,7 +1,7 @@
 """The physical rate: a loop that answers every request with the next MiB of a file by sendfile, and does nothing else.
 
-`python -m bench.bare_sendfile FILE` prints the port it listens on. Requests and answers are frames with a size in
-front, so the same drain reads it that reads a broker. It ends with its standard input.
+`python -m bench.bare_sendfile FILE [SEND_BUFFER_BYTES]` prints the port it listens on. Requests and answers are frames
+with a size in front, so the same drain reads it that reads a broker. It ends with its standard input.
 """
 
 import os
@@ -67,7 +67,7 @@ class _Peer:
 
 
 def main() -> None:
-    path = Path(sys.argv[1])
+    path, send_buffer = Path(sys.argv[1]), [int(text) for text in sys.argv[2:]]
     selector = selectors.DefaultSelector()
     with socket.create_server(("127.0.0.1", 0)) as server, path.open("rb") as file:
         sys.stdout.write(f"{server.getsockname()[1]}\n")
@@ -81,6 +81,8 @@ def main() -> None:
                 if key.fileobj is server:
                     connection, _ = server.accept()
                     connection.setblocking(False)
+                    for size in send_buffer:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
                     peer = _Peer(connection, file.fileno(), path.stat().st_size)
                     selector.register(connection, selectors.EVENT_READ, peer)
                     continue

@@ -2,8 +2,10 @@
 
 import socket
 import threading
+from pathlib import Path
 
 from bench.load import Endpoint, run, shared_out
+from bench.side_by_side.rows.volume import _served_bare
 
 
 def test_connections_share_requests_out_as_runs_of_neighbours() -> None:
@@ -35,3 +37,10 @@ def test_each_request_is_sent_once() -> None:
         accepting.join()
     assert told["answers"] == 7
     assert sorted(heard) == [bytes([number]) for number in range(7)]
+
+
+def test_the_bare_loop_serves_a_file_with_either_buffer(tmp_path: Path) -> None:
+    file = tmp_path / "segment.log"
+    file.write_bytes(bytes(5_000_000))
+    for buffer in ((), ("102400",)):
+        assert _served_bare(file, 20_000_000, *buffer) > 0

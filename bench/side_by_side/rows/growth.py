@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bench.side_by_side import clients
@@ -30,7 +31,7 @@ def growth(what: str, sizes: Sequence[int], unit: str, point: Point, *, restarts
         for size in sizes if run.scale >= 1 else sizes[:2]:
             for figure in point(run, size):
                 points[figure.name, figure.unit][size] = figure.value
-                found.append(Figure(figure.name, figure.value, figure.unit, figure.limiter, at=size))
+                found.append(replace(figure, at=size))
         return [*found, *(Figure(f"exponent of {name}", exponent(curve), "") for (name, _), curve in points.items())]
 
     return Row(f"growth, {what} from {sizes[0]:,} to {sizes[-1]:,}{unit}", measure, is_fresh=restarts)
@@ -51,7 +52,7 @@ def _connections(run: Run, count: int) -> list[Figure]:
         )
     return [
         Figure("broker CPU a request", usage.brokers / answers * 1e6, "us", usage.limiter),
-        Figure("requests/s", answers / seconds, "requests/s", usage.limiter),
+        Figure("requests/s", answers / seconds, "requests/s", usage.limiter, is_rate=True),
     ]
 
 
@@ -66,7 +67,7 @@ def _consumers(run: Run, count: int) -> list[Figure]:
     gigabytes = volume.payload_bytes / 1e9
     return [
         Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", volume.usage.limiter),
-        Figure("MB/s", gigabytes * 1000 / volume.seconds, "MB/s", volume.usage.limiter),
+        Figure("MB/s", gigabytes * 1000 / volume.seconds, "MB/s", volume.usage.limiter, is_rate=True),
     ]
 
 

@@ -137,17 +137,21 @@ def _drained_figures(volume: Volume) -> list[Figure]:
     return [each for each in volume_figures(volume) if each.name != "records/s"]
 
 
-def read_by_librdkafka(shape: Shape, consumers: int = 1) -> Row:
+def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
             clients.replay(run.cluster, topic, given)
+            if cold:
+                _drop_page_cache()
             whole = replace(
                 given, payload_bytes=given.payload_bytes // (consumers * given.batch_bytes) * given.batch_bytes
             )
             return volume_figures(clients.kcat_consume(run.cluster, topic, whole, consumers))
 
-    return Row(f"consume, librdkafka, {consumers} at once, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+    kind = "cold, " if cold else ""
+    name = f"consume, librdkafka, {kind}{consumers} at once, {_told(shape)}"
+    return Row(name, measure, _CLIENT_BOUND, _brokers(shape))
 
 
 def read_by_consumer_performance(shape: Shape) -> Row:
@@ -235,7 +239,18 @@ def _others() -> Iterator[Row]:
                     yield read_by_consumer_performance(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
 
 
+def _other_readers() -> Iterator[Row]:
+    """Of one size, how codecs, replicas and a cold cache change what readers cost; the whole matrix takes hours."""
+    plain = Shape(_CLIENT_PAYLOAD, 1000, 6)
+    for consumers in (1, 6):
+        yield read_by_librdkafka(plain, consumers, cold=True)
+    for shape in (replace(plain, codec="lz4"), replace(plain, codec="zstd"), replace(plain, acks=-1)):
+        yield drained(shape)
+        yield read_by_librdkafka(shape, consumers=6)
+    yield drained_cold(replace(plain, acks=-1))
+
+
 def rows() -> list[Row]:
     """The core ones first; none twice."""
     core = {row.name: replace(row, is_core=True) for row in _CORE}
-    return [*core.values(), *(row for row in _others() if row.name not in core)]
+    return [*core.values(), *(row for row in (*_others(), *_other_readers()) if row.name not in core)]

@@ -123,6 +123,12 @@ def test_no_row_that_is_warmed_follows_a_restart() -> None:
     }
 
 
+def test_readers_of_every_codec_of_replicas_and_of_a_cold_cache_are_there() -> None:
+    names = [row.name for row in all_rows() if row.name.startswith("consume")]
+    for kind in ("lz4", "zstd", "acks=all RF 3", "librdkafka, cold, 1 at once", "librdkafka, cold, 6 at once"):
+        assert any(kind in name for name in names), kind
+
+
 def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
     known = {
         "MB/s",

@@ -106,16 +106,21 @@ class LogRenewal:
             copy = LogCopy(partition, directory, future, self.ports, self.offload, floor=target)
             told = ToldEpochs(present.leader_epochs.entries, end_offset=future.log_start_offset)
             await self._fetch_all(copy, future, target, told)
-            await copy.fill(nearly=True)
 
-            async def finish() -> tuple[Log, LogDirectory]:
+            def correct_epochs() -> None:
+                """A damaged header may have put an epoch into the present list, or have hidden one."""
                 if partition.leader_epoch != epoch or partition.is_leader or partition.log is not present:
                     raise CannotMend("the replica follows another leader now")
-                # A damaged header may have put an epoch into the present list, or have hidden one.
                 present.leader_epochs = told.complete(present.leader_epochs.entries)
                 present.note_epochs_changed()
+
+            async def finish() -> tuple[Log, LogDirectory]:
+                correct_epochs()
                 return await copy.finish()
 
+            # First of all: by that list it is decided how far the new log agrees with the present one.
+            correct_epochs()
+            await copy.fill(nearly=True)
             await partition.exchange_log(finish)
         except (AppendRejected, CorruptBatch, CorruptIndex) as error:
             raise CannotMend(f"what was fetched cannot be appended: {error}") from error

@@ -159,17 +159,18 @@ class ControlService:
 
         Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over. One of a broker that was
         down then goes too: a later topic of that name would take the log for its own. Where nobody leads, what is
-        here may be the last copy.
+        here may be the last copy: it is served no more, and stays.
         """
-        if self._replicas.broker_id in partition.replicas or partition.leader not in self._metadata.brokers:
+        if self._replicas.broker_id in partition.replicas:
             return
         epoch = self._last_epoch_here(partition.topic_partition)
         if epoch is not None and partition.leader_epoch > epoch:
-            told = "%s: moved to %s meanwhile: the log of leader epoch %d is removed, broker %d leads in epoch %d"
-            log.warning(
-                told, partition.topic_partition, partition.replicas, epoch, partition.leader, partition.leader_epoch
-            )
-            await self._replicas.stop(partition.topic_partition, leader_epoch=partition.leader_epoch, delete=True)
+            goes = partition.leader in self._metadata.brokers
+            told = "%s: moved to %s meanwhile, in epoch %d: the log of leader epoch %d %s"
+            what = "is removed" if goes else "stays, as nobody leads there"
+            at, elsewhere = partition.topic_partition, partition.replicas
+            log.warning(told, at, elsewhere, partition.leader_epoch, epoch, what)
+            await self._replicas.stop(at, leader_epoch=partition.leader_epoch, delete=goes)
 
     def _last_epoch_here(self, at: TopicPartition) -> int | None:
         """The last leader epoch that this broker knows to have had a replica in; None where it knows of none.

@@ -311,6 +311,17 @@ async def test_a_replica_that_was_moved_away_meanwhile_is_removed() -> None:
 
 
 @virtual_time
+async def test_a_replica_that_was_moved_away_to_where_nobody_leads_is_served_no_more_and_stays() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.lead(0, epoch=3))
+    elsewhere = describe("t", 0, leader=-1, replicas=(7, 8), epoch=4)
+    brokers = (live_broker(1), live_broker(7))
+    await ordered.obey(UpdateMetadata(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [elsewhere], brokers))
+    assert not ordered.holds(T0)
+    assert ordered.broker.services.log_directories.log(T0) is not None
+
+
+@virtual_time
 async def test_the_log_of_a_replica_that_was_moved_away_while_its_broker_was_down_is_removed() -> None:
     ordered = await Ordered().open()
     logs = ordered.broker.services.log_directories

@@ -8,6 +8,8 @@ and clean stops, until the broker says that it is over (`is_intact`). Kafka leav
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas.runtime.disk import Disk
+
 BOOT_RECORD: Final = "barnabas.boot"
 _INTACT: Final = "intact"
 _DOUBTFUL: Final = "doubtful"
@@ -32,3 +34,12 @@ class BootRecord:
     def vouches_for(self, boot_id: str, *, was_clean: bool) -> bool:
         """Whether a broker that starts now has all that it had written before."""
         return self.is_intact and (was_clean or (boot_id != "" and boot_id == self.boot_id))
+
+
+def vouches_for(disk: Disk, directory: str, boot_id: str, *, was_clean: bool) -> bool:
+    """Whether a broker that starts now has all that it had written there before. Raises OSError."""
+    try:
+        record = BootRecord.decode(disk.read_bytes(f"{directory}/{BOOT_RECORD}"))
+    except FileNotFoundError:
+        return was_clean
+    return record.vouches_for(boot_id, was_clean=was_clean)

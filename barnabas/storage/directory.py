@@ -20,7 +20,7 @@ from barnabas.runtime.disk import Disk, FileLock
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.tasks import uncancelled
 from barnabas.storage.append import PreparedAppend
-from barnabas.storage.boot_record import BOOT_RECORD, BootRecord
+from barnabas.storage.boot_record import BOOT_RECORD, BootRecord, vouches_for
 from barnabas.storage.checkpoints import CorruptCheckpoint, decode_offsets, encode_offsets
 from barnabas.storage.file_names import (
     CHECKPOINTS,
@@ -37,7 +37,7 @@ from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.removal import Removal
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset
-from barnabas.storage.unsynced_mark import sync_or_mark
+from barnabas.storage.unsynced_mark import forget_unsynced, sync_or_mark
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class LogDirectory:
         """Logs that gather here and take the place of those in other directories when they are whole."""
         self.failure: OSError | None = None
         self.is_loaded = False
-        self.was_clean = False
-        """Whether the clean-shutdown marker was there when the logs were loaded."""
+        self.was_clean = self.was_unsynced = False
+        """Whether the clean-shutdown marker was there when the logs were loaded; whether a sync had failed before."""
         self.meta: MetaProperties | None = None
         self.lock: FileLock | None = None
         self.wake = asyncio.Event()
@@ -465,21 +465,19 @@ class LogDirectory:
 
     def has_survived(self, boot_id: str) -> bool:
         """Whether all that was written here before is still here, as far as `boot_id` tells."""
-        if self.failure is not None:
+        if self.failure is not None or self.was_unsynced:
             return False
-        path = f"{self.path}/{BOOT_RECORD}"
         try:
-            if not self._disk.exists(path):
-                return self.was_clean
-            return BootRecord.decode(self._disk.read_bytes(path)).vouches_for(boot_id, was_clean=self.was_clean)
+            return vouches_for(self._disk, self.path, boot_id, was_clean=self.was_clean)
         except OSError as error:
             self.fail(error)
             return False
 
     def write_boot_record(self, record: BootRecord) -> None:
         """Say durably on which start of the machine this broker runs. Failure takes the directory offline."""
-        if self.failure is None:
-            self._write_durably(BOOT_RECORD, record.encode())
+        if self.failure is None and self._write_durably(BOOT_RECORD, record.encode()) and self.was_unsynced:
+            self.was_unsynced = False
+            forget_unsynced(self._disk, self.path)
 
     def write_meta(self, meta: MetaProperties) -> None:
         """Say durably whose directory this is. Failure takes the directory offline."""

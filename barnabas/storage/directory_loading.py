@@ -95,9 +95,10 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
     disk, started_ms = ports.disk, ports.clock.monotonic_ms()
     marker = f"{directory.path}/{CLEAN_SHUTDOWN_MARKER}"
     try:
-        clean = directory.was_clean = disk.exists(marker)
         is_ours = _is_ours(disk, directory.path)
-        writes_again = disk.exists(f"{directory.path}/{UNSYNCED_MARK}")
+        writes_again = directory.was_unsynced = disk.exists(f"{directory.path}/{UNSYNCED_MARK}")
+        has_marker = disk.exists(marker)
+        clean = directory.was_clean = has_marker and not writes_again
         names = disk.list_directory(directory.path)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
@@ -128,13 +129,14 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
             # What only the names of files say is not synced yet.
             loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
-            if writes_again or not is_ours:
-                # So that no later start looks at what Kafka wrote by other rules than Kafka's.
-                await offload.thread(f"flush:{directory.path}", loaded.flush)
-        if clean:
+        if found and not is_ours:
+            # From here on the logs grow by our rules.
+            points = directory.offsets_to_checkpoint(RECOVERY_POINT_CHECKPOINT)
+            await offload.thread(
+                f"flush:{directory.path}", directory.write_checkpoint, RECOVERY_POINT_CHECKPOINT, points
+            )
+        if has_marker:
             disk.remove(marker)
-        if writes_again:
-            disk.remove(f"{directory.path}/{UNSYNCED_MARK}")
         # After a crash the names of the logs themselves may not have reached the disk.
         disk.fsync_directory(directory.path)
         directory.is_loaded = True

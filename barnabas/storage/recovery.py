@@ -211,7 +211,7 @@ class LogLoader:
             segment.log_file.truncate(scan.valid_bytes)
             segment.log_file.fsync()
         if self._writes_again:
-            write_again(segment.log_file, scan.valid_bytes)
+            write_again(segment.log_file, scan.trusted_bytes, scan.valid_bytes)
         if sealed:
             segment.seal(self._config)
         self._segments.append(segment)
@@ -435,6 +435,9 @@ class LogLoader:
         if changed or self._report.segments:
             self.result.epochs_dirty = True
         self._report.say(self.result, synced_to=self._recovery_point)
+        if self._writes_again or not self._is_ours:
+            # So that no later start has to write it again, or looks at what Kafka wrote by other rules than Kafka's.
+            self.result.flush()
 
     def _note_damage(self, loaded: Log) -> None:
         loaded.damage = Damage(self._damage)

@@ -13,6 +13,8 @@ from tests.support.clock import ManualClock
 from tests.support.inline_offload import InlineOffload
 from tests.unit.storage.logs import NOW
 
+BOOT_ID = "boot-1"
+
 
 @dataclass
 class Store:
@@ -69,5 +71,5 @@ async def open_store(
     store = make_store(*paths, disk=disk, config=config, clock=clock, settings=settings)
     await store.directories.open(broker_id=BrokerId(1), cluster_id="cluster", configs=configs)
     store.directories.write_meta_properties(BrokerId(1), "cluster")
-    store.directories.record_boot(BootRecord("a start of the machine", is_intact=True))
+    store.directories.record_boot(BootRecord(BOOT_ID, is_intact=True))
     return store

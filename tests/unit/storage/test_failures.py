@@ -8,13 +8,16 @@ import pytest
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.append import AppendOrigin
+from barnabas.storage.boot_record import BootRecord
 from barnabas.storage.directory import SLOW_WRITE_US, STALL_US, STALLED_WRITE_US
 from barnabas.storage.directory_loading import StorageStartError
+from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.unsynced_mark import UNSYNCED_MARK, sync_or_mark, write_again
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.logs import NOW, append, batch, read_bytes
-from tests.unit.storage.stores import make_store, open_store
+from tests.unit.storage.stores import BOOT_ID, make_store, open_store
 
 IN_A, IN_B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -319,8 +322,64 @@ async def test_what_a_failed_sync_left_in_memory_is_written_again_by_the_next_st
         disk.restart()
         store = await open_store("/a", "/b", disk=disk)
         assert store.directories.log(IN_A).log_end_offset == 1
-        assert not disk.exists("/a/barnabas.unsynced")
+        assert not disk.exists(f"/a/{UNSYNCED_MARK}")
     disk.power_cut()
     disk.restart()
     store = await open_store("/a", "/b", disk=disk)
     assert store.directories.log(IN_A).log_end_offset == 1
+
+
+async def test_what_a_failed_sync_left_is_doubtful_until_the_boot_record_says_so():
+    store, disk = await two_directories()
+    disk.fail("fsync", "/a/t-0", times=1)
+    with pytest.raises(LogOffline):
+        await store.directories.directories[0].flush(store.directories.log(IN_A), 1)
+    for _ in range(2):
+        disk.kill()
+        disk.restart()
+        store = make_store("/a", "/b", disk=disk)
+        await store.directories.open(broker_id=BrokerId(1), cluster_id="cluster")
+        assert not store.directories.have_survived(BOOT_ID)
+    store.directories.record_boot(BootRecord(BOOT_ID, is_intact=False))
+    assert not disk.exists(f"/a/{UNSYNCED_MARK}")
+    disk.kill()
+    disk.restart()
+    store = await open_store("/a", "/b", disk=disk)
+    assert store.directories.have_survived(BOOT_ID), "open_store says so"
+
+
+async def test_a_mark_counts_for_more_than_a_clean_stop():
+    store, disk = await two_directories()
+    await store.directories.close()
+    disk.open(f"/a/{UNSYNCED_MARK}", create=True).close()
+    disk.restart()
+    store = await open_store("/a", "/b", disk=disk)
+    assert [each.was_clean for each in store.directories.directories] == [False, True]
+    assert not disk.exists(f"/a/{CLEAN_SHUTDOWN_MARKER}")
+
+
+async def test_the_sync_of_a_partition_that_is_deleted_meanwhile_is_no_failed_one():
+    store, disk = await two_directories()
+    directory, log = store.directories.directories[0], store.directories.log(IN_A)
+    flush = log.plan_flush()
+    store.directories.delete_log(IN_A)
+    with pytest.raises(FileNotFoundError):
+        sync_or_mark(flush.sync, disk, directory.path)
+    assert not disk.exists(f"/a/{UNSYNCED_MARK}")
+
+
+def test_only_what_was_not_synced_is_written_again():
+    disk = CrashDisk()
+    disk.write_durably("/file", b"0123")
+    file = disk.open("/file")
+    file.pwrite(b"456789", 4)
+    disk.fail("fsync", "/file", times=1)
+    with pytest.raises(OSError, match="Input/output"):
+        file.fsync()
+    write_again(file, 6, 10)
+    file.fsync()
+    disk.power_cut()
+    disk.restart()
+    assert disk.read_bytes("/file") == b"0123\0\x006789"
+    with pytest.raises(OSError, match="ends at byte 10, expected 12"):
+        write_again(disk.open("/file"), 4, 12)

@@ -17,6 +17,7 @@ from typing import Self
 
 from barnabas.launcher.sockets import free_port
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
+from tests.support.topics import wait_for_controller
 
 _JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _START_SECONDS = 60.0
@@ -193,6 +194,7 @@ class Kafka:
             broker.start()
             resources.callback(broker.stop)
             broker.wait_for_output("started (kafka.server.KafkaServer)")
+            wait_for_controller(self.bootstrap)
             self._broker = broker
             self._resources = resources.pop_all()
         return self

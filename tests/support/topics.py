@@ -21,6 +21,18 @@ def create_topic(
     return made
 
 
+def wait_for_controller(bootstrap: str) -> None:
+    """Return when a client is told of a controller.
+
+    librdkafka asks once what it is not told when a broker has just started, and then waits for minutes.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    deadline = time.monotonic() + _READY_SECONDS
+    while admin.list_topics(timeout=_READY_SECONDS).controller_id < 0:
+        assert time.monotonic() < deadline, f"no controller after {_READY_SECONDS} s"
+        time.sleep(0.02)
+
+
 def wait_for_leaders(bootstrap: str, partitions: Sequence[TopicPartition]) -> None:
     """Return when all these partitions have a leader, as a client is told."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

@@ -1,15 +1,35 @@
 """Fetchers under load: no partition and no disk holds up the others, and what waits is bounded."""
 
 import asyncio
+from collections.abc import Sequence
 
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.storage.log_config import LogConfig
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.replication.following import open_following
+from tests.unit.replication.following import Following, open_following
 from tests.unit.replication.replica_world import TP
 
 FEW = [TopicPartition("t", number) for number in range(4)]
 MANY = [TopicPartition("t", number) for number in range(200)]
+
+
+async def caught_up_with_few(*, directories: int = 1) -> Following:
+    following = await open_following(directories=directories)
+    for at in FEW:
+        following.leader.add(at).write(b"v")
+        await following.follow(at)
+    await asyncio.sleep(1)
+    return following
+
+
+async def check_that_these_get_all(following: Following, quick: Sequence[TopicPartition]) -> None:
+    """What is written to all comes at once to these."""
+    for round_ in range(5):
+        for at in FEW:
+            following.leader.logs[at].write(b"more %d" % round_)
+        following.leader.wake()
+        await asyncio.sleep(0.03)
+        assert all(following.has_all(at) for at in quick), round_
 
 
 @virtual_time
@@ -40,23 +60,14 @@ async def test_partitions_that_lag_do_not_starve_one_that_does_not() -> None:
 
 @virtual_time
 async def test_a_slow_directory_does_not_hold_up_the_others() -> None:
-    following = await open_following(directories=2)
-    for at in FEW:
-        following.leader.add(at).write(b"v")
-        await following.follow(at)
-    await asyncio.sleep(1)
+    following = await caught_up_with_few(directories=2)
     slow = [at for at in FEW if following.parts[at].directory.path == "/logs0"]
     quick = [at for at in FEW if at not in slow]
     assert slow
     assert quick
     following.world.offload.hold("write")
     following.world.directory.writes_inline = False
-    for round_ in range(5):
-        for at in FEW:
-            following.leader.logs[at].write(b"more %d" % round_)
-        following.leader.wake()
-        await asyncio.sleep(0.03)
-        assert all(following.has_all(at) for at in quick), round_
+    await check_that_these_get_all(following, quick)
     assert not any(following.has_all(at) for at in slow)
     following.world.offload.release("write")
     await asyncio.sleep(0.1)
@@ -66,11 +77,7 @@ async def test_a_slow_directory_does_not_hold_up_the_others() -> None:
 
 @virtual_time
 async def test_a_log_whose_files_are_being_changed_does_not_hold_up_the_others() -> None:
-    following = await open_following()
-    for at in FEW:
-        following.leader.add(at).write(b"v")
-        await following.follow(at)
-    await asyncio.sleep(1)
+    following = await caught_up_with_few()
     held, *others = FEW
     done = asyncio.Event()
 
@@ -78,12 +85,7 @@ async def test_a_log_whose_files_are_being_changed_does_not_hold_up_the_others()
         await done.wait()
 
     mending = asyncio.create_task(following.parts[held].change_files(mend, leader_epoch=LeaderEpoch(0)))
-    for round_ in range(5):
-        for at in FEW:
-            following.leader.logs[at].write(b"more %d" % round_)
-        following.leader.wake()
-        await asyncio.sleep(0.05)
-        assert all(following.has_all(at) for at in others), round_
+    await check_that_these_get_all(following, others)
     assert not following.has_all(held)
     done.set()
     await mending

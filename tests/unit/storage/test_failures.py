@@ -312,17 +312,24 @@ async def test_deleting_a_partition_while_it_is_flushed_harms_nothing():
     del disk
 
 
-async def test_what_a_failed_sync_left_in_memory_is_written_again_by_the_next_start():
+async def killed_after_a_failed_sync():
     store, disk = await two_directories()
     disk.fail("fsync", "/a/t-0", times=1)
     with pytest.raises(LogOffline):
         await store.directories.directories[0].flush(store.directories.log(IN_A), 1)
+    disk.kill()
+    disk.restart()
+    return disk
+
+
+async def test_what_a_failed_sync_left_in_memory_is_written_again_by_the_next_start():
+    disk = await killed_after_a_failed_sync()
     for _ in range(2):
-        disk.kill()
-        disk.restart()
         store = await open_store("/a", "/b", disk=disk)
         assert store.directories.log(IN_A).log_end_offset == 1
         assert not disk.exists(f"/a/{UNSYNCED_MARK}")
+        disk.kill()
+        disk.restart()
     disk.power_cut()
     disk.restart()
     store = await open_store("/a", "/b", disk=disk)
@@ -330,16 +337,15 @@ async def test_what_a_failed_sync_left_in_memory_is_written_again_by_the_next_st
 
 
 async def test_what_a_failed_sync_left_is_doubtful_until_the_boot_record_says_so():
-    store, disk = await two_directories()
-    disk.fail("fsync", "/a/t-0", times=1)
-    with pytest.raises(LogOffline):
-        await store.directories.directories[0].flush(store.directories.log(IN_A), 1)
+    disk = await killed_after_a_failed_sync()
     for _ in range(2):
-        disk.kill()
-        disk.restart()
         store = make_store("/a", "/b", disk=disk)
         await store.directories.open(broker_id=BrokerId(1), cluster_id="cluster")
         assert not store.directories.have_survived(BOOT_ID)
+        disk.kill()
+        disk.restart()
+    store = make_store("/a", "/b", disk=disk)
+    await store.directories.open(broker_id=BrokerId(1), cluster_id="cluster")
     store.directories.record_boot(BootRecord(BOOT_ID, is_intact=False))
     assert not disk.exists(f"/a/{UNSYNCED_MARK}")
     disk.kill()

@@ -171,14 +171,12 @@ class LogLoader:
                 )
                 scan = (yield task) if size_bytes >= LARGE_SCAN_BYTES else task.run()
             producers = scan.producers
-            # A power cut may keep a segment's name and lose the end of the one before it. Between segments only the
-            # cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's end. Kafka rolls it where
-            # the first batch begins.
-            may_have_gap = (next_base or 0) <= self._cleaned_to or (may_have_gaps and not self._is_ours)
-            if scan.problem is None and not may_have_gap and scan.next_offset < (next_base or 0):
+            told_end = self._told_end(next_base, may_have_gaps=may_have_gaps)
+            if scan.problem is None and scan.next_offset < min(told_end, self._synced_to):
+                self._note_lost_end(scan, base_offset, told_end)
+            elif scan.problem is None and scan.next_offset < told_end:
+                # A power cut may keep a segment's name and lose the end of the one before it.
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
-            if scan.problem is None and next_base is None and scan.next_offset < (self._stopped_at or 0):
-                self._note_lost_end(scan, base_offset, self._stopped_at or 0)
             self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:
                 self._cut_after(scan, path, size_bytes, bases[place + 1 :])
@@ -187,6 +185,18 @@ class LogLoader:
             if producers.end_offset > self._log_start_offset and not self._damage and self._hidden_from is None:
                 self._snapshots.write(producers)
         self._producers = producers
+
+    def _told_end(self, next_base: int | None, *, may_have_gaps: bool) -> int:
+        """Up to where a segment reached, as far as more than its batches tells that; else 0."""
+        if next_base is not None:
+            # Between segments only the cleaner leaves gaps: what comes with gaps from a leader is rolled at the log's
+            # end. Kafka rolls it where the first batch begins.
+            may_have_gap = next_base <= self._cleaned_to or (may_have_gaps and not self._is_ours)
+            return 0 if may_have_gap else next_base
+        if self._clean:
+            return self._stopped_at or 0
+        # Kafka cuts a log first, and then says how far it is synced.
+        return self._synced_to if self._is_ours else 0
 
     @staticmethod
     def _note_lost_end(scan: SegmentScan, base_offset: int, end_offset: int) -> None:

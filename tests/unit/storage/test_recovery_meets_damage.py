@@ -198,6 +198,29 @@ async def test_an_active_segment_that_lost_whole_batches_is_damaged_and_the_log_
     assert read_bytes(log, 18)[:8] == (18).to_bytes(8, "big")
 
 
+@pytest.mark.parametrize(("kept", "expected"), [(0, [(0, 12)]), (3, [(9, 12)]), (4, []), (5, [])])
+async def test_a_killed_log_that_lost_whole_batches_ends_no_lower_than_it_was_synced(tmp_path, kept, expected):
+    await written(tmp_path, flush_batches=4)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    for _ in range(2):
+        store = await open_store(str(tmp_path), config=CONFIG)
+        log = store.directories.log(TP)
+        assert (log.log_end_offset, damaged(log)) == (max(3 * kept, 12), expected)
+        store.kill()
+
+
+@pytest.mark.parametrize(
+    ("flush_batches", "kept", "expected"),
+    [(3, 0, [(0, 9)]), (2, 1, [(3, 9)]), (2, 2, []), (2, 0, [(0, 9)])],
+)
+async def test_segments_behind_one_that_lost_synced_batches_stay(tmp_path, flush_batches, kept, expected):
+    config = LogConfig(segment_bytes=3 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, flush_batches=flush_batches, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    log = await opened(tmp_path, config)
+    assert (log.log_end_offset, damaged(log)) == (18 if expected else 3 * kept, expected)
+
+
 @pytest.mark.parametrize("recovery_point", [0, 9])
 async def test_a_snapshot_that_the_checkpoint_does_not_agree_with_does_not_say_where_the_log_ends(
     tmp_path, recovery_point

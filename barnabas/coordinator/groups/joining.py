@@ -5,8 +5,9 @@ client that tries again does not leave a member behind at each try (KIP-394). A 
 id: without a member id it takes the place of whoever went by that before, and where the group is Stable and would
 choose the same protocol nobody else notices (KIP-345). That is written down at once (KAFKA-10284).
 
-Two differences to Kafka 2.7: a static member that comes back is no additional one for group.max.size, and timeouts that
-a member changes count.
+Three differences to Kafka 2.7: a static member that comes back is no additional one for group.max.size, timeouts that
+a member changes count, and a consumer that is started again before it joined for the second time in a cooperative
+rebalance (KIP-429) starts the next one. It does not know that it has to, and what it gave up would have no owner.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from barnabas.coordinator.groups.responses import NO_MEMBER_ID, fail_join, fail_
 from barnabas.coordinator.groups.sessions import end_session, hear_of, restart_session
 from barnabas.coordinator.groups.states import GroupState
 from barnabas.coordinator.groups.stored import to_metadata
+from barnabas.coordinator.groups.subscription import loses_partitions
 from barnabas.coordinator.groups.turn import PendingMemberTimer, SessionTimer, Turn, shown
 from barnabas.coordinator.outcome import CoordinatorRecord, Replies, coordinator_error
 from barnabas.protocol.error_code import ErrorCode
@@ -182,9 +184,10 @@ def _replace_instance(group: Group, holder: Member, joiner: Joiner, member_id: s
         holder.protocols,
     )
     leader_id = group.leader_id
+    owes_join = _owes_join(group, holder)
     group.rename(holder, member_id)
     _take_over(group, holder, joiner)
-    if group.state is GroupState.STABLE and group.choose_protocol() == group.protocol_name:
+    if group.state is GroupState.STABLE and group.choose_protocol() == group.protocol_name and not owes_join:
         # The leader of before is told, by its old member id: a group at rest would not take an assignment from it.
         turn.reply(joiner.waiting.ticket, joined(group, holder, leader_id=leader_id))
         restart_session(group, holder, turn)
@@ -193,6 +196,14 @@ def _replace_instance(group: Group, holder: Member, joiner: Joiner, member_id: s
         # Where the leader assigns already it does so to the old member id (KAFKA-9801).
         park_join(group, holder, joiner.waiting, turn)
         maybe_prepare_rebalance(group, turn, f"static member {shown(member_id)} was started again")
+
+
+def _owes_join(group: Group, member: Member) -> bool:
+    """Whether others wait for a member of a Stable group to give up partitions and join again (KIP-429)."""
+    name = group.protocol_name
+    if group.state is not GroupState.STABLE or name is None or not group.has_consumers:
+        return False
+    return loses_partitions(member.metadata(name), member.assignment)
 
 
 def _store_replacement(group: Group, holder: Member, before: Joiner, turn: Turn) -> None:

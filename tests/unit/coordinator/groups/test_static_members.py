@@ -2,8 +2,10 @@
 
 import pytest
 
+from barnabas.client.group_protocol import Subscription, encode_assignment, encode_subscription
 from barnabas.coordinator.groups.settings import GroupSettings
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import TopicPartition
 from tests.unit.coordinator.groups.driving import DELAY_MS, REBALANCE_MS, SESSION_MS, Driven
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
@@ -205,3 +207,66 @@ def test_a_member_restarted_during_its_first_rebalance_is_waited_for_as_a_new_on
     assert group.is_parked(again), "its session does not end while it waits"
     group.wait(REBALANCE_MS)
     assert group.joined(again).generation_id == 2
+
+
+KEPT, MOVES = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def owning(*partitions: TopicPartition) -> tuple[tuple[str, bytes], ...]:
+    return (("cooperative-sticky", encode_subscription(Subscription(topics=("t",), owned=partitions))),)
+
+
+def half_rebalanced(group: Driven, *, protocol_type: str = "consumer") -> tuple[str, str]:
+    """A static leader that owns two partitions is to give one of them up, and a member that waits for that."""
+    first = group.join(instance="i1", protocols=owning(KEPT, MOVES), protocol_type=protocol_type)
+    second = group.join(instance="i2", protocols=owning(), protocol_type=protocol_type)
+    group.wait(2 * DELAY_MS)
+    leader, follower = group.joined(first).member_id, group.joined(second).member_id
+    parts = {leader: encode_assignment([KEPT]), follower: encode_assignment([])}
+    group.sync(leader, 1, parts, instance="i1", protocol_type=protocol_type, protocol_name="cooperative-sticky")
+    assert group.state() == "Stable"
+    return leader, follower
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["same coordinator", "new coordinator"])
+def test_who_is_started_again_before_it_joined_for_the_second_time_starts_the_next_rebalance(
+    group: Driven, *, moved: bool
+) -> None:
+    # KIP-429: it does not know that it gave something up, and nobody else would ask for the generation that divides it.
+    _, follower = half_rebalanced(group)
+    if moved:
+        group.fail_over()
+    again = group.join(instance="i1", protocols=owning())
+    assert group.is_parked(again)
+    assert group.heartbeat(follower, 1, instance="i2") is ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(follower, instance="i2", protocols=owning())
+    assert group.joined(again).generation_id == 2
+    # Nothing is owed any more.
+    group.settle([group.joined(again).member_id, follower])
+    assert group.joined(group.join(instance="i1", protocols=owning())).generation_id == 2
+    assert group.state() == "Stable"
+
+
+def test_who_waits_for_what_another_gives_up_is_started_again_without_a_rebalance(group: Driven) -> None:
+    half_rebalanced(group)
+    assert group.joined(group.join(instance="i2", protocols=owning())).generation_id == 1
+    assert group.state() == "Stable"
+
+
+def test_what_members_of_another_kind_tell_each_other_is_not_looked_into(group: Driven) -> None:
+    half_rebalanced(group, protocol_type="connect")
+    told = group.joined(group.join(instance="i1", protocols=owning(), protocol_type="connect"))
+    assert (told.error_code, told.generation_id) == (0, 1)
+    assert group.state() == "Stable"
+
+
+def test_who_does_not_know_the_former_protocol_any_more_may_be_started_again_in_the_rebalance(group: Driven) -> None:
+    both = (("range", b""), ("sticky", b""))
+    tickets = [group.join(instance=each, protocols=both) for each in ("i1", "i2")]
+    group.wait(2 * DELAY_MS)
+    leader, follower = (group.joined(each).member_id for each in tickets)
+    group.settle([leader, follower])
+    group.join(leader, instance="i1", protocols=both[1:])
+    again = group.join(instance="i1", protocols=both[1:])
+    group.join(follower, instance="i2", protocols=both)
+    assert (group.joined(again).generation_id, group.joined(again).protocol_name) == (2, "sticky")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.coordinator.groups.states import MOVES, GroupState
-from barnabas.coordinator.groups.subscription import subscribed_topics
+from barnabas.coordinator.groups.subscription import loses_partitions, subscribed_topics
 from barnabas.coordinator.groups.voting import choose_protocol
 
 
@@ -62,3 +62,37 @@ def test_what_is_no_subscription_tells_nothing(metadata: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader_of_subscriptions(metadata: bytes) -> None:
     subscribed_topics(metadata)
+
+
+_PARTITIONS = b"\0\0\0\2" + b"\0\1a" + b"\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\1b" + b"\0\0\0\1\0\0\0\0"
+_FEWER = b"\0\0\0\1" + b"\0\1a" + b"\0\0\0\1\0\0\0\1"
+_TOPICS = b"\0\0\0\1" + b"\0\1a"
+_NO_DATA = b"\xff\xff\xff\xff"
+
+
+def test_what_is_owned_and_not_assigned_is_lost_in_any_version_that_tells_it() -> None:
+    for metadata in (
+        b"\0\1" + _TOPICS + _NO_DATA + _PARTITIONS,
+        b"\0\1" + _TOPICS + b"\0\0\0\2ud" + _PARTITIONS,
+        b"\0\x09" + _TOPICS + _NO_DATA + _PARTITIONS + b"whatever comes later",
+    ):
+        assert not loses_partitions(metadata, b"\0\0" + _PARTITIONS + _NO_DATA)
+        assert loses_partitions(metadata, b"\0\x09" + _FEWER + _NO_DATA + b"whatever comes later")
+        assert loses_partitions(metadata, b""), "the leader had nothing to say"
+
+
+def test_who_owns_less_than_it_is_assigned_or_does_not_tell_loses_nothing() -> None:
+    assert not loses_partitions(b"\0\1" + _TOPICS + _NO_DATA + _FEWER, b"\0\1" + _PARTITIONS)
+    assert not loses_partitions(b"\0\1" + _TOPICS + _NO_DATA + b"\0\0\0\0", b"")
+    assert not loses_partitions(b"\0\0" + _TOPICS + _NO_DATA + _PARTITIONS, b""), "version 0 ends before"
+
+
+def test_of_what_cannot_be_read_nothing_is_lost() -> None:
+    metadata = b"\0\1" + _TOPICS + _NO_DATA + _PARTITIONS
+    assert not any(loses_partitions(metadata[:size], b"") for size in range(len(metadata)))
+    assert not any(loses_partitions(metadata, (b"\0\0" + _FEWER)[:size]) for size in range(1, 2 + len(_FEWER)))
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_no_bytes_break_the_reader_of_what_is_owned_and_assigned(metadata: bytes, assignment: bytes) -> None:
+    loses_partitions(metadata, assignment)

@@ -94,7 +94,7 @@ class CountingChannel:
             self.scale.messages[type(command).__name__] += 1
             self.scale.entries += len(command.partitions)
             if self.scale.encodes:
-                command_to_wire(1, command).SerializeToString()
+                command_to_wire(command, sequence=1, number=1).SerializeToString()
             self.on_answer(command, CommandResult())
 
     def close(self) -> None:

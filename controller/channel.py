@@ -116,10 +116,11 @@ class GrpcChannel:
 
     async def _converse(self, stream: _Stream) -> None:
         """Send and hear answers on one stream; ends only by an error."""
+        sequence = 0
         try:
             while True:
                 await self._until_wanted()
-                sequence = next(self._numbers)
+                sequence += 1
                 command = self._queue.take()
                 try:
                     answer = await self._ask(stream, sequence, command)
@@ -133,7 +134,7 @@ class GrpcChannel:
 
     async def _ask(self, stream: _Stream, sequence: int, command: Command) -> wire.Answer:
         async with asyncio.timeout(self._deadline_s):
-            await stream.write(command_to_wire(sequence, command))
+            await stream.write(command_to_wire(command, sequence=sequence, number=next(self._numbers)))
             answer = await stream.read()
         if not isinstance(answer, wire.Answer) or answer.sequence != sequence:
             raise StreamEnded(f"no answer to command {sequence} of the stream")

@@ -22,10 +22,11 @@ from controller.commands import (
 )
 
 
-def command_to_wire(sequence: int, command: Command) -> wire.Command:
-    """The message of a command."""
+def command_to_wire(command: Command, *, sequence: int, number: int) -> wire.Command:
+    """The message of a command: the `sequence`-th of its stream, and `number` among all of its controller."""
     message = wire.Command(
         sequence=sequence,
+        number=number,
         controller_id=command.controller_id,
         controller_epoch=command.controller_epoch,
         broker_epoch=command.broker_epoch,

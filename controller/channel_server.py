@@ -63,8 +63,13 @@ class Heard:
         self._latest = (-1, -1, 0)
 
     def is_late(self, message: wire.Command) -> bool:
-        """Whether it was sent before one that was heard; a command of another epoch is judged by its epochs."""
-        told = message.controller_epoch, message.broker_epoch, message.sequence
+        """Whether it was sent before one that was heard; a command of another epoch is judged by its epochs.
+
+        A controller of before there were numbers sends 0: of its commands nobody knows.
+        """
+        if not message.number:
+            return False
+        told = message.controller_epoch, message.broker_epoch, message.number
         if told[:2] == self._latest[:2] and told <= self._latest:
             return True
         self._latest = max(self._latest, told)
@@ -157,7 +162,7 @@ class _Commands(BrokerControlServicer):
     ) -> AsyncIterator[wire.Answer]:
         async for message in request_iterator:
             if self._heard.is_late(message):
-                log.warning("command %d of controller %d comes late", message.sequence, message.controller_id)
+                log.warning("command %d of controller %d comes late", message.number, message.controller_id)
                 return
             command = command_from_wire(message)
             if command is None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63ontroller/control.proto\x12\x10\x62\x61rnabas.control\"\xd4\x02\n\x07\x43ommand\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rcontroller_id\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x04 \x01(\x03\x12\x38\n\x0eleader_and_isr\x18\x05 \x01(\x0b\x32\x1e.barnabas.control.LeaderAndIsrH\x00\x12\x35\n\x0cstop_replica\x18\x06 \x01(\x0b\x32\x1d.barnabas.control.StopReplicaH\x00\x12;\n\x0fupdate_metadata\x18\x07 \x01(\x0b\x32 .barnabas.control.UpdateMetadataH\x00\x12:\n\x0freport_log_ends\x18\x08 \x01(\x0b\x32\x1f.barnabas.control.ReportLogEndsH\x00\x42\x06\n\x04\x62ody\"\x96\x01\n\x06\x41nswer\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12:\n\x10partition_errors\x18\x03 \x03(\x0b\x32 .barnabas.control.PartitionError\x12*\n\x08log_ends\x18\x04 \x03(\x0b\x32\x18.barnabas.control.LogEnd\"F\n\x0ePartitionError\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\"T\n\x06LogEnd\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x12\n\nend_offset\x18\x04 \x01(\x03\"\x7f\n\x0cLeaderAndIsr\x12;\n\npartitions\x18\x01 \x03(\x0b\x32\'.barnabas.control.LeaderAndIsrPartition\x12\x32\n\x0clive_leaders\x18\x02 \x03(\x0b\x32\x1c.barnabas.control.LiveLeader\"\xf0\x01\n\x15LeaderAndIsrPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x05\x12\x10\n\x08replicas\x18\x08 \x03(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\t \x03(\x05\x12\x19\n\x11removing_replicas\x18\n \x03(\x05\x12\x0e\n\x06is_new\x18\x0b \x01(\x08\";\n\nLiveLeader\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\"I\n\x0bStopReplica\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.barnabas.control.StopReplicaPartition\"^\n\x14StopReplicaPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\"\x83\x01\n\x0eUpdateMetadata\x12=\n\npartitions\x18\x01 \x03(\x0b\x32).barnabas.control.UpdateMetadataPartition\x12\x32\n\x0clive_brokers\x18\x02 \x03(\x0b\x32\x1c.barnabas.control.LiveBroker\"\xc8\x01\n\x17UpdateMetadataPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x11\x12\x10\n\x08replicas\x18\x08 \x03(\x05\x12\x18\n\x10offline_replicas\x18\t \x03(\x05\"\xb4\x01\n\nLiveBroker\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12-\n\tendpoints\x18\x02 \x03(\x0b\x32\x1a.barnabas.control.Endpoint\x12\x11\n\x04rack\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x10\x63ontrol_endpoint\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x0c\x62roker_epoch\x18\x05 \x01(\x12\x42\x07\n\x05_rackB\x13\n\x11_control_endpoint\"X\n\x08\x45ndpoint\x12\x15\n\rlistener_name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x19\n\x11security_protocol\x18\x04 \x01(\t\"E\n\rReportLogEnds\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .barnabas.control.TopicPartition\"2\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"z\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x38\n\npartitions\x18\x03 \x03(\x0b\x32$.barnabas.control.AlterPartitionItem\"\x98\x01\n\x12\x41lterPartitionItem\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x0f\n\x07new_isr\x18\x04 \x03(\x05\x12\x12\n\nzk_version\x18\x05 \x01(\x05\x12\x14\n\x0cjoiner_epoch\x18\x06 \x01(\x12\x12\x0f\n\x07resigns\x18\x07 \x01(\x08\"i\n\x16\x41lterPartitionResponse\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12;\n\npartitions\x18\x02 \x03(\x0b\x32\'.barnabas.control.AlterPartitionOutcome\"\x94\x01\n\x15\x41lterPartitionOutcome\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x11\"D\n\x19\x43ontrolledShutdownRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"e\n\x1a\x43ontrolledShutdownResponse\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x33\n\tremaining\x18\x02 \x03(\x0b\x32 .barnabas.control.TopicPartition2P\n\rBrokerControl\x12?\n\x04Obey\x12\x19.barnabas.control.Command\x1a\x18.barnabas.control.Answer(\x01\x30\x01\x32\xea\x01\n\x12\x43ontrollerRequests\x12\x63\n\x0e\x41lterPartition\x12\'.barnabas.control.AlterPartitionRequest\x1a(.barnabas.control.AlterPartitionResponse\x12o\n\x12\x43ontrolledShutdown\x12+.barnabas.control.ControlledShutdownRequest\x1a,.barnabas.control.ControlledShutdownResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63ontroller/control.proto\x12\x10\x62\x61rnabas.control\"\xe4\x02\n\x07\x43ommand\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rcontroller_id\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x04 \x01(\x03\x12\x38\n\x0eleader_and_isr\x18\x05 \x01(\x0b\x32\x1e.barnabas.control.LeaderAndIsrH\x00\x12\x35\n\x0cstop_replica\x18\x06 \x01(\x0b\x32\x1d.barnabas.control.StopReplicaH\x00\x12;\n\x0fupdate_metadata\x18\x07 \x01(\x0b\x32 .barnabas.control.UpdateMetadataH\x00\x12:\n\x0freport_log_ends\x18\x08 \x01(\x0b\x32\x1f.barnabas.control.ReportLogEndsH\x00\x12\x0e\n\x06number\x18\t \x01(\x04\x42\x06\n\x04\x62ody\"\x96\x01\n\x06\x41nswer\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12:\n\x10partition_errors\x18\x03 \x03(\x0b\x32 .barnabas.control.PartitionError\x12*\n\x08log_ends\x18\x04 \x03(\x0b\x32\x18.barnabas.control.LogEnd\"F\n\x0ePartitionError\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\"T\n\x06LogEnd\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x12\n\nend_offset\x18\x04 \x01(\x03\"\x7f\n\x0cLeaderAndIsr\x12;\n\npartitions\x18\x01 \x03(\x0b\x32\'.barnabas.control.LeaderAndIsrPartition\x12\x32\n\x0clive_leaders\x18\x02 \x03(\x0b\x32\x1c.barnabas.control.LiveLeader\"\xf0\x01\n\x15LeaderAndIsrPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x05\x12\x10\n\x08replicas\x18\x08 \x03(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\t \x03(\x05\x12\x19\n\x11removing_replicas\x18\n \x03(\x05\x12\x0e\n\x06is_new\x18\x0b \x01(\x08\";\n\nLiveLeader\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\"I\n\x0bStopReplica\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.barnabas.control.StopReplicaPartition\"^\n\x14StopReplicaPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\"\x83\x01\n\x0eUpdateMetadata\x12=\n\npartitions\x18\x01 \x03(\x0b\x32).barnabas.control.UpdateMetadataPartition\x12\x32\n\x0clive_brokers\x18\x02 \x03(\x0b\x32\x1c.barnabas.control.LiveBroker\"\xc8\x01\n\x17UpdateMetadataPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x11\x12\x10\n\x08replicas\x18\x08 \x03(\x05\x12\x18\n\x10offline_replicas\x18\t \x03(\x05\"\xb4\x01\n\nLiveBroker\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12-\n\tendpoints\x18\x02 \x03(\x0b\x32\x1a.barnabas.control.Endpoint\x12\x11\n\x04rack\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x10\x63ontrol_endpoint\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x0c\x62roker_epoch\x18\x05 \x01(\x12\x42\x07\n\x05_rackB\x13\n\x11_control_endpoint\"X\n\x08\x45ndpoint\x12\x15\n\rlistener_name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x19\n\x11security_protocol\x18\x04 \x01(\t\"E\n\rReportLogEnds\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .barnabas.control.TopicPartition\"2\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"z\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x38\n\npartitions\x18\x03 \x03(\x0b\x32$.barnabas.control.AlterPartitionItem\"\x98\x01\n\x12\x41lterPartitionItem\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x0f\n\x07new_isr\x18\x04 \x03(\x05\x12\x12\n\nzk_version\x18\x05 \x01(\x05\x12\x14\n\x0cjoiner_epoch\x18\x06 \x01(\x12\x12\x0f\n\x07resigns\x18\x07 \x01(\x08\"i\n\x16\x41lterPartitionResponse\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12;\n\npartitions\x18\x02 \x03(\x0b\x32\'.barnabas.control.AlterPartitionOutcome\"\x94\x01\n\x15\x41lterPartitionOutcome\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x12\n\nzk_version\x18\x07 \x01(\x11\"D\n\x19\x43ontrolledShutdownRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"e\n\x1a\x43ontrolledShutdownResponse\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x33\n\tremaining\x18\x02 \x03(\x0b\x32 .barnabas.control.TopicPartition2P\n\rBrokerControl\x12?\n\x04Obey\x12\x19.barnabas.control.Command\x1a\x18.barnabas.control.Answer(\x01\x30\x01\x32\xea\x01\n\x12\x43ontrollerRequests\x12\x63\n\x0e\x41lterPartition\x12\'.barnabas.control.AlterPartitionRequest\x1a(.barnabas.control.AlterPartitionResponse\x12o\n\x12\x43ontrolledShutdown\x12+.barnabas.control.ControlledShutdownRequest\x1a,.barnabas.control.ControlledShutdownResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,49 +32,49 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'controller.control_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_COMMAND']._serialized_start=47
-  _globals['_COMMAND']._serialized_end=387
-  _globals['_ANSWER']._serialized_start=390
-  _globals['_ANSWER']._serialized_end=540
-  _globals['_PARTITIONERROR']._serialized_start=542
-  _globals['_PARTITIONERROR']._serialized_end=612
-  _globals['_LOGEND']._serialized_start=614
-  _globals['_LOGEND']._serialized_end=698
-  _globals['_LEADERANDISR']._serialized_start=700
-  _globals['_LEADERANDISR']._serialized_end=827
-  _globals['_LEADERANDISRPARTITION']._serialized_start=830
-  _globals['_LEADERANDISRPARTITION']._serialized_end=1070
-  _globals['_LIVELEADER']._serialized_start=1072
-  _globals['_LIVELEADER']._serialized_end=1131
-  _globals['_STOPREPLICA']._serialized_start=1133
-  _globals['_STOPREPLICA']._serialized_end=1206
-  _globals['_STOPREPLICAPARTITION']._serialized_start=1208
-  _globals['_STOPREPLICAPARTITION']._serialized_end=1302
-  _globals['_UPDATEMETADATA']._serialized_start=1305
-  _globals['_UPDATEMETADATA']._serialized_end=1436
-  _globals['_UPDATEMETADATAPARTITION']._serialized_start=1439
-  _globals['_UPDATEMETADATAPARTITION']._serialized_end=1639
-  _globals['_LIVEBROKER']._serialized_start=1642
-  _globals['_LIVEBROKER']._serialized_end=1822
-  _globals['_ENDPOINT']._serialized_start=1824
-  _globals['_ENDPOINT']._serialized_end=1912
-  _globals['_REPORTLOGENDS']._serialized_start=1914
-  _globals['_REPORTLOGENDS']._serialized_end=1983
-  _globals['_TOPICPARTITION']._serialized_start=1985
-  _globals['_TOPICPARTITION']._serialized_end=2035
-  _globals['_ALTERPARTITIONREQUEST']._serialized_start=2037
-  _globals['_ALTERPARTITIONREQUEST']._serialized_end=2159
-  _globals['_ALTERPARTITIONITEM']._serialized_start=2162
-  _globals['_ALTERPARTITIONITEM']._serialized_end=2314
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=2316
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=2421
-  _globals['_ALTERPARTITIONOUTCOME']._serialized_start=2424
-  _globals['_ALTERPARTITIONOUTCOME']._serialized_end=2572
-  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_start=2574
-  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_end=2642
-  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_start=2644
-  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_end=2745
-  _globals['_BROKERCONTROL']._serialized_start=2747
-  _globals['_BROKERCONTROL']._serialized_end=2827
-  _globals['_CONTROLLERREQUESTS']._serialized_start=2830
-  _globals['_CONTROLLERREQUESTS']._serialized_end=3064
+  _globals['_COMMAND']._serialized_end=403
+  _globals['_ANSWER']._serialized_start=406
+  _globals['_ANSWER']._serialized_end=556
+  _globals['_PARTITIONERROR']._serialized_start=558
+  _globals['_PARTITIONERROR']._serialized_end=628
+  _globals['_LOGEND']._serialized_start=630
+  _globals['_LOGEND']._serialized_end=714
+  _globals['_LEADERANDISR']._serialized_start=716
+  _globals['_LEADERANDISR']._serialized_end=843
+  _globals['_LEADERANDISRPARTITION']._serialized_start=846
+  _globals['_LEADERANDISRPARTITION']._serialized_end=1086
+  _globals['_LIVELEADER']._serialized_start=1088
+  _globals['_LIVELEADER']._serialized_end=1147
+  _globals['_STOPREPLICA']._serialized_start=1149
+  _globals['_STOPREPLICA']._serialized_end=1222
+  _globals['_STOPREPLICAPARTITION']._serialized_start=1224
+  _globals['_STOPREPLICAPARTITION']._serialized_end=1318
+  _globals['_UPDATEMETADATA']._serialized_start=1321
+  _globals['_UPDATEMETADATA']._serialized_end=1452
+  _globals['_UPDATEMETADATAPARTITION']._serialized_start=1455
+  _globals['_UPDATEMETADATAPARTITION']._serialized_end=1655
+  _globals['_LIVEBROKER']._serialized_start=1658
+  _globals['_LIVEBROKER']._serialized_end=1838
+  _globals['_ENDPOINT']._serialized_start=1840
+  _globals['_ENDPOINT']._serialized_end=1928
+  _globals['_REPORTLOGENDS']._serialized_start=1930
+  _globals['_REPORTLOGENDS']._serialized_end=1999
+  _globals['_TOPICPARTITION']._serialized_start=2001
+  _globals['_TOPICPARTITION']._serialized_end=2051
+  _globals['_ALTERPARTITIONREQUEST']._serialized_start=2053
+  _globals['_ALTERPARTITIONREQUEST']._serialized_end=2175
+  _globals['_ALTERPARTITIONITEM']._serialized_start=2178
+  _globals['_ALTERPARTITIONITEM']._serialized_end=2330
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=2332
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=2437
+  _globals['_ALTERPARTITIONOUTCOME']._serialized_start=2440
+  _globals['_ALTERPARTITIONOUTCOME']._serialized_end=2588
+  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_start=2590
+  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_end=2658
+  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_start=2660
+  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_end=2761
+  _globals['_BROKERCONTROL']._serialized_start=2763
+  _globals['_BROKERCONTROL']._serialized_end=2843
+  _globals['_CONTROLLERREQUESTS']._serialized_start=2846
+  _globals['_CONTROLLERREQUESTS']._serialized_end=3080
 # @@protoc_insertion_point(module_scope)

@@ -4,8 +4,9 @@ isort:skip_file
 What a controller says to a broker over its one stream, what brokers ask of their controller, and the answers.
 
 Every broker serves both. The controller opens one stream per broker and sends one command after the other:
-`sequence` grows by one with each command of a stream, and the answer names it. Brokers call ControllerRequests of
-the broker that is in office. The meaning of the fields stands in commands.py.
+`sequence` grows by one with each command of a stream, and the answer names it. `number` grows with each command of a
+controller, also over streams; 0, of a controller that does not number them, says nothing of their order. Brokers call
+ControllerRequests of the broker that is in office. The meaning of the fields stands in commands.py.
 
 After a change, from the root of the repository:
   python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. --mypy_out=. --mypy_grpc_out=. \\
@@ -39,10 +40,12 @@ class Command(_message.Message):
     STOP_REPLICA_FIELD_NUMBER: _builtins.int
     UPDATE_METADATA_FIELD_NUMBER: _builtins.int
     REPORT_LOG_ENDS_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     controller_id: _builtins.int
     controller_epoch: _builtins.int
     broker_epoch: _builtins.int
+    number: _builtins.int
     @_builtins.property
     def leader_and_isr(self) -> Global___LeaderAndIsr: ...
     @_builtins.property
@@ -62,10 +65,11 @@ class Command(_message.Message):
         stop_replica: Global___StopReplica | None = ...,
         update_metadata: Global___UpdateMetadata | None = ...,
         report_log_ends: Global___ReportLogEnds | None = ...,
+        number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "leader_and_isr", b"leader_and_isr", "report_log_ends", b"report_log_ends", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "broker_epoch", b"broker_epoch", "controller_epoch", b"controller_epoch", "controller_id", b"controller_id", "leader_and_isr", b"leader_and_isr", "report_log_ends", b"report_log_ends", "sequence", b"sequence", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "broker_epoch", b"broker_epoch", "controller_epoch", b"controller_epoch", "controller_id", b"controller_id", "leader_and_isr", b"leader_and_isr", "number", b"number", "report_log_ends", b"report_log_ends", "sequence", b"sequence", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["leader_and_isr", "stop_replica", "update_metadata", "report_log_ends"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015

@@ -4,8 +4,9 @@ isort:skip_file
 What a controller says to a broker over its one stream, what brokers ask of their controller, and the answers.
 
 Every broker serves both. The controller opens one stream per broker and sends one command after the other:
-`sequence` grows by one with each command of a stream, and the answer names it. Brokers call ControllerRequests of
-the broker that is in office. The meaning of the fields stands in commands.py.
+`sequence` grows by one with each command of a stream, and the answer names it. `number` grows with each command of a
+controller, also over streams; 0, of a controller that does not number them, says nothing of their order. Brokers call
+ControllerRequests of the broker that is in office. The meaning of the fields stands in commands.py.
 
 After a change, from the root of the repository:
   python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. --mypy_out=. --mypy_grpc_out=. \\

@@ -1,16 +1,21 @@
 """The control plane's channels over real gRPC on loopback: what a channel promises and a server must do."""
 
 import asyncio
+import contextlib
 import random
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import grpc
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from controller import control_pb2 as wire
 from controller.channel_messages import command_to_wire
 from controller.channel_options import OPTIONS
+from controller.channel_server import ControlServer
 from controller.commands import (
     Command,
     CommandResult,
@@ -27,7 +32,40 @@ from controller.commands import (
     UpdateMetadataPartition,
 )
 from controller.control_pb2_grpc import BrokerControlStub
+from controller.control_plane import ControlListener
 from tests.support.control_line import HEADER, ONE, TWO, Handler, Line, Requests, lead, over_grpc, stop, tell, until
+
+Judged = list[tuple[int, int, bool]]
+
+
+def watch(listener: ControlListener) -> Judged:
+    """What comes from now on: sequence in its stream, number, and whether it is taken for late."""
+    assert isinstance(listener, ControlServer)
+    judged: Judged = []
+    is_late = listener._heard.is_late
+
+    def judge(message: wire.Command) -> bool:
+        late = is_late(message)
+        judged.append((message.sequence, message.number, late))
+        return late
+
+    setattr(listener._heard, "is_late", judge)  # noqa: B010 - no type checker lets a method be replaced
+    return judged
+
+
+@contextlib.asynccontextmanager
+async def two_streams() -> AsyncIterator[tuple[Line, Any, Any]]:
+    """A broker, and two streams of commands to it on connections of their own."""
+    line = Line(over_grpc)
+    await line.start()
+    channels = [grpc.aio.insecure_channel(line.listener.endpoint, options=OPTIONS) for _ in range(2)]
+    first, second = (BrokerControlStub(channel).Obey() for channel in channels)
+    try:
+        yield line, first, second
+    finally:
+        for channel in channels:
+            await channel.close()
+        await line.close()
 
 
 async def test_every_field_of_every_command_arrives(line: Line) -> None:
@@ -231,22 +269,34 @@ async def test_two_controllers_are_heard_one_command_at_a_time(line: Line) -> No
 
 
 async def test_what_was_under_way_on_a_connection_that_was_given_up_is_not_obeyed_after_what_came_later() -> None:
-    line = Line(over_grpc)
-    await line.start()
-    channels = [grpc.aio.insecure_channel(line.listener.endpoint, options=OPTIONS) for _ in range(2)]
-    old, new = (BrokerControlStub(channel).Obey() for channel in channels)
-    sent: list[tuple[int, Command]] = [(1, tell()), (3, stop(0)), (4, lead(0))]
-    try:
-        for stream, (sequence, command) in zip((old, new, new), sent, strict=True):
-            await stream.write(command_to_wire(sequence, command))
+    async with two_streams() as (line, old, new):
+        sent: list[tuple[int, int, Command]] = [(1, 1, tell()), (1, 3, stop(0)), (2, 4, lead(0))]
+        for stream, (sequence, number, command) in zip((old, new, new), sent, strict=True):
+            await stream.write(command_to_wire(command, sequence=sequence, number=number))
             await stream.read()
-        await old.write(command_to_wire(2, stop(0)))
+        await old.write(command_to_wire(stop(0), sequence=2, number=2))
         assert await old.read() is grpc.aio.EOF
         assert line.handler.heard == [tell(), stop(0), lead(0)]
-    finally:
-        for channel in channels:
-            await channel.close()
-        await line.close()
+
+
+async def test_a_controller_of_before_there_were_numbers_is_obeyed_on_each_of_its_streams() -> None:
+    async with two_streams() as (line, first, second):
+        for stream, sequence in ((first, 1), (first, 2), (first, 3), (second, 1), (second, 2)):
+            await stream.write(command_to_wire(lead(0), sequence=sequence, number=0))
+            answer = await stream.read()
+            assert isinstance(answer, wire.Answer)
+            assert answer.sequence == sequence
+        assert line.handler.heard == [lead(0)] * 5
+
+
+async def test_a_stream_begins_to_count_anew_and_the_numbers_go_on(line: Line) -> None:
+    judged = watch(line.listener)
+    line.handler.gate.clear()
+    line.channel(controller_socket_timeout_ms=200).send(lead(0))
+    await until(lambda: len(judged) == 3)
+    line.handler.gate.set()
+    await until(lambda: len(line.answers) == 1)
+    assert judged == [(1, number, False) for number in range(1, len(judged) + 1)]
 
 
 async def test_a_second_server_on_the_port_is_refused(line: Line) -> None:

@@ -299,6 +299,32 @@ async def test_a_stream_begins_to_count_anew_and_the_numbers_go_on(line: Line) -
     assert judged == [(1, number, False) for number in range(1, len(judged) + 1)]
 
 
+async def test_commands_to_two_brokers_take_turns_and_neither_takes_any_for_late(line: Line) -> None:
+    other = Line(line.open_plane)
+    await other.start()
+    try:
+        judged = [watch(each.listener) for each in (line, other)]
+        answers: list[Command] = []
+        ends = [line.listener.endpoint, other.listener.endpoint]
+        channels = [
+            line.plane.open_channel(broker, end, lambda command, _: answers.append(command))
+            for broker, end in zip((ONE, TWO), ends, strict=True)
+        ]
+        line.channels += channels
+        for number, channel in enumerate((0, 1, 1, 0, 1, 0, 0, 1), 1):
+            channels[channel].send(stop(number))
+            await until(lambda: len(answers) == number)  # noqa: B023
+        assert judged == [
+            [(1, 1, False), (2, 4, False), (3, 6, False), (4, 7, False)],
+            [(1, 2, False), (2, 3, False), (3, 5, False), (4, 8, False)],
+        ]
+        assert line.handler.heard == [stop(number) for number in (1, 4, 6, 7)]
+        assert other.handler.heard == [stop(number) for number in (2, 3, 5, 8)]
+    finally:
+        await other.close()
+    assert not other.failures
+
+
 async def test_a_second_server_on_the_port_is_refused(line: Line) -> None:
     with pytest.raises(OSError, match=str(line.port)):
         await line.plane.serve(Handler(), Requests(), "127.0.0.1", line.port)

@@ -70,6 +70,8 @@ class ControlService:
         self._coordination = coordination
         self._registered = registered
         self._controller_epoch = ControllerEpoch(0)
+        self._kept: dict[TopicPartition, int] = {}
+        """Logs that go when somebody leads where their partitions are now, and the last leader epoch of each here."""
 
     async def on_leader_and_isr(self, command: LeaderAndIsr) -> CommandResult:
         """Make the replicas of this broker what the controller decided; the epochs of partitions fence each."""
@@ -144,7 +146,7 @@ class ControlService:
             if not lived.keys() <= self._metadata.brokers.keys():
                 self._replicas.on_brokers_gone()
             turns = Turns(self._clock)
-            for partition in command.partitions:
+            for partition in (*command.partitions, *self._kept_while_nobody_led()):
                 if not self._metadata.has_topic(partition.topic):
                     self._metrics.forget_topic(partition.topic)
                 await self._leave_what_went_elsewhere(partition)
@@ -154,36 +156,48 @@ class ControlService:
                 self._coordination.on_partitions_deleted(deleted)
         return CommandResult(error)
 
+    def _kept_while_nobody_led(self) -> list[UpdateMetadataPartition]:
+        """The partitions of kept logs that a broker leads by now; it may have been told of later than that it leads."""
+        told = [partition for at in self._kept if (partition := self._metadata.partition(at)) is not None]
+        return [partition for partition in told if partition.leader in self._metadata.brokers]
+
     async def _leave_what_went_elsewhere(self, partition: UpdateMetadataPartition) -> None:
         """Remove a replica whose partition was moved away while no controller could reach this broker.
 
         Kafka 2.7 leaves it, and it goes on as leader or follower of an epoch that is over. One of a broker that was
         down then goes too: a later topic of that name would take the log for its own. Where nobody leads, what is
-        here may be the last copy: it is served no more, and stays.
+        here may be the last copy: it is served no more, and stays until somebody does.
         """
+        at = partition.topic_partition
+        kept = self._kept.pop(at, None)
         if self._replicas.broker_id in partition.replicas:
             return
-        epoch = self._last_epoch_here(partition.topic_partition)
+        epoch = self._last_epoch_here(at, kept)
         if epoch is not None and partition.leader_epoch > epoch:
             goes = partition.leader in self._metadata.brokers
             told = "%s: moved to %s meanwhile, in epoch %d: the log of leader epoch %d %s"
             what = "is removed" if goes else "stays, as nobody leads there"
-            at, elsewhere = partition.topic_partition, partition.replicas
-            log.warning(told, at, elsewhere, partition.leader_epoch, epoch, what)
+            log.warning(told, at, partition.replicas, partition.leader_epoch, epoch, what)
+            if not goes:
+                self._kept[at] = epoch
             await self._replicas.stop(at, leader_epoch=partition.leader_epoch, delete=goes)
 
-    def _last_epoch_here(self, at: TopicPartition) -> int | None:
+    def _last_epoch_here(self, at: TopicPartition, kept: int | None) -> int | None:
         """The last leader epoch that this broker knows to have had a replica in; None where it knows of none.
 
-        A log without epochs, of the formats before 2, is left alone: nothing says whether it is the older one.
+        That is `kept` for a log that stayed when its replica was left. Another log without epochs, empty or of the
+        formats before 2, is left alone: nothing says whether it is the older one.
         """
         held = self._replicas.partition(at)
         if held is not None:
             return held.leader_epoch
         found = self._log_directories.log(at)
-        if found is None or found.offline or found.leader_epochs.latest_epoch == UNDEFINED_EPOCH:
+        if found is None or found.offline:
             return None
-        return found.leader_epochs.latest_epoch
+        if kept is not None:
+            return kept
+        latest = found.leader_epochs.latest_epoch
+        return None if latest == UNDEFINED_EPOCH else latest
 
     async def on_report_log_ends(self, command: ReportLogEnds) -> CommandResult:
         """Tell the last leader epoch and the end of logs, also of those that no controller has spoken of yet."""

@@ -21,6 +21,7 @@ from controller.commands import (
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
+    UpdateMetadataPartition,
 )
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import turns, virtual_time
@@ -319,6 +320,32 @@ async def test_a_replica_that_was_moved_away_to_where_nobody_leads_is_served_no_
     await ordered.obey(UpdateMetadata(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [elsewhere], brokers))
     assert not ordered.holds(T0)
     assert ordered.broker.services.log_directories.log(T0) is not None
+
+
+@virtual_time
+async def test_a_log_that_stays_as_nobody_leads_is_removed_once_somebody_does() -> None:
+    ordered = await Ordered().open()
+    logs = ordered.broker.services.log_directories
+    moved, empty, back, nowhere = places = [TopicPartition("t", number) for number in range(4)]
+    for at in (moved, back, nowhere):
+        logs.create_log(at).assign_leader_epoch(3, start_offset=0)
+    follows = ordered.lead(1, epoch=3)
+    follows.partitions[0].leader = OTHER
+    await ordered.obey(follows)
+
+    async def there_after(*told: UpdateMetadataPartition, live: tuple[int, ...]) -> list[TopicPartition]:
+        brokers = tuple(map(live_broker, live))
+        await ordered.obey(UpdateMetadata(CONTROLLER, ControllerEpoch(5), BrokerEpoch(100), [*told], brokers))
+        return [at for at in places if logs.log(at) is not None]
+
+    nobody = [describe("t", number, leader=-1, replicas=(7, 8), epoch=4) for number in range(4)]
+    elected = [describe("t", number, leader=7, replicas=(7, 8), epoch=5) for number in range(3)]
+    assert await there_after(*nobody, live=(1,)) == places
+    assert not ordered.holds(empty)
+    assert await there_after(*elected, live=(1,)) == places, "the broker that leads is not known yet"
+    ours_again = describe("t", 2, leader=7, replicas=(7, ME), epoch=6)
+    assert await there_after(ours_again, live=(1,)) == places
+    assert await there_after(live=(1, 7)) == [back, nowhere]
 
 
 @virtual_time

@@ -223,11 +223,16 @@ def _tell(office: Office, at: TopicPartition, *, new: Replicas = ()) -> None:
 
 
 def _remove(office: Office, at: TopicPartition, brokers: Replicas) -> None:
-    """Live replicas that left lose their logs. Others learn of it by the metadata, once back, if somebody leads."""
+    """Live replicas that left lose their logs. Others learn of it by the metadata, once back, if somebody leads.
+
+    Where nobody leads, a log may be the last copy: live ones serve it no more, and remove it by the metadata too.
+    """
     leadership = _partition(office, at).leadership
     epoch = NO_LEADER_EPOCH if leadership is None else leadership.leader_epoch
     for broker in brokers:
-        if broker in office.state.brokers:
+        if _is_leaderless(office, at):
+            office.outbox.stop(at, broker)
+        elif broker in office.state.brokers:
             office.outbox.delete(at, broker, epoch)
 
 

@@ -125,6 +125,34 @@ def test_a_cancelled_move_leaves_what_was() -> None:
     run(scenario)
 
 
+def test_a_cancelled_move_takes_no_log_while_nobody_leads() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await created(cluster, 2)
+        cluster.brokers[4].is_deaf = True
+        await reassign(cluster, "t", {0: [3, 4]})
+        await until(lambda: AT in cluster.brokers[3].logs)
+        # Its log has what was acknowledged until it left the in-sync set.
+        await replicate(cluster)
+        assert set(cluster.in_sync("t")) == {2, 3}
+        cluster.kill(3)
+        await until(lambda: cluster.in_sync("t") == [2])
+        await cluster.start_broker(3)
+        await until(lambda: AT in cluster.brokers[3].logs)
+        cluster.kill(2)
+        await until(lambda: cluster.leader("t") == -1)
+        assert await reassign(cluster, "t", {0: None}) == {AT: Outcome()}
+        left = cluster.brokers[3]
+        await until(lambda: AT not in left.roles)
+        assert AT in left.logs
+        assert (left.told[AT].leader, left.told[AT].replicas) == (-1, (2,))
+        await cluster.start_broker(2)
+        # By this a broker removes the log that it kept.
+        await until(lambda: left.told[AT].leader == 2)
+        assert left.told[AT].replicas == (2,)
+
+    run(scenario)
+
+
 def test_another_target_replaces_the_first() -> None:
     async def scenario(cluster: Cluster) -> None:
         await created(cluster, 1, 2)

@@ -354,14 +354,15 @@ class Log:
         """The recovery point as a checkpoint may say it: a segment that ends at or below it has its indexes on disk.
 
         A segment may be rolled at the recovery point at any time, and its indexes be lost then. So unless a segment
-        begins there already, one less is said: recovery looks at the segment that holds that offset.
+        begins there already, to stay, one less is said: recovery looks at the segment that holds that offset.
         """
         point, segments = self.recovery_point, self.segments
         oldest = segments.growing()[0]
-        if oldest is not segments.active and point >= oldest.base_offset:
-            return oldest.base_offset
+        if oldest is not segments.active:
+            point = min(point, oldest.base_offset)
         place = segments.place_of(point)
-        return point if place < 0 or segments[place].base_offset == point else point - 1
+        begins_there = place >= 0 and segments[place].base_offset == point and segments[place].directory_synced
+        return point if begins_there else max(point - 1, 0)
 
     def plan_flush(self, up_to: int | None = None, *, closing: bool = False) -> LogFlush:
         """What to sync so that all below `up_to` (the end, if not given) survives a power cut.
@@ -388,6 +389,7 @@ class Log:
             end,
             tuple(flushes),
             self.snapshots.take_unsynced(),
+            tuple(self.segments.growing()),
             epochs,
             not self.directory_synced,
             self._truncations,
@@ -402,6 +404,8 @@ class Log:
             self.offline = True
             return
         self.directory_synced = True
+        for segment in flush.named if flush.syncs_directory else ():
+            segment.directory_synced = True
         if not overtaken:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             self.last_flush_ms = self.ports.clock.monotonic_ms()

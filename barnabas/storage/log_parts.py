@@ -73,6 +73,8 @@ class LogFlush:
     up_to: int
     segments: tuple[SegmentFlush, ...]
     snapshots: tuple[File, ...]
+    named: tuple[Segment, ...]
+    """The segments whose names are there to stay once the directory is synced."""
     leader_epochs: bytes | None
     sync_parent: bool
     truncations: int
@@ -81,6 +83,13 @@ class LogFlush:
     def is_empty(self) -> bool:
         """Whether all of it is on disk already."""
         return not (self.segments or self.snapshots or self.leader_epochs is not None or self.sync_parent)
+
+    @property
+    def syncs_directory(self) -> bool:
+        """Whether names have changed. After a sealed segment comes another, where the recovery point will be."""
+        if self.snapshots or self.leader_epochs is not None:
+            return True
+        return any(flush.is_sealed or not flush.segment.directory_synced for flush in self.segments)
 
     def sync(self) -> None:
         """Write and sync; may run in a thread. Raises OSError, and then the directory is lost."""
@@ -94,7 +103,7 @@ class LogFlush:
                 snapshot.close()
         if self.leader_epochs is not None:
             self.disk.write_durably(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs)
-        elif self.snapshots or any(not flush.segment.directory_synced for flush in self.segments):
+        elif self.syncs_directory:
             self.disk.fsync_directory(self.directory)
         if self.sync_parent:
             self.disk.fsync_directory(os.path.dirname(self.directory))

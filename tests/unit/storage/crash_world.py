@@ -178,6 +178,7 @@ class World:
     def check_state(self, log) -> None:
         assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
         assert log.recovery_point <= log.log_end_offset
+        assert not list(log.damage), list(log.damage)
         entry = log.producers.get(7)
         last = [(data, epoch) for _, data, epoch in self.batches]
         if last and log.log_start_offset < log.log_end_offset:

@@ -89,7 +89,8 @@ class LogDirectory:
         self._flushing: dict[Log, asyncio.Task[None]] = {}
         self._keeping_starts: asyncio.Task[None] | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
-        self._stale: set[TopicPartition] = set()
+        self.stale: set[TopicPartition] = set()
+        """Partitions that are here no more, and of which the checkpoint files may speak."""
         # Held while a checkpoint file is written: a log may be made while a thread writes one.
         self._checkpoint_lock = threading.Lock()
 
@@ -315,8 +316,9 @@ class LogDirectory:
         held = self.logs if self.logs.get(member.topic_partition) is member else self.futures
         del held[member.topic_partition]
         self.flush_requests.pop(member, None)
-        self.first_dirty.pop(member.topic_partition, None)
-        self._stale.add(member.topic_partition)
+        if held is self.logs or member.topic_partition not in self.logs:
+            self.first_dirty.pop(member.topic_partition, None)
+        self.stale.add(member.topic_partition)
         member.release()
         renamed = f"{self.path}/{deleted_directory(member.topic_partition, unique)}"
         try:
@@ -364,6 +366,8 @@ class LogDirectory:
         if self.failure is not None:
             return
         members, offsets = self.members(), self.offsets_to_checkpoint(name)
+        # Who asks meanwhile for what it said before must write it again.
+        self._written.pop(name, None)
         try:
             await self._offload.thread(f"flush:{self.path}", self.write_checkpoint, name, offsets)
         except OSError as error:
@@ -397,24 +401,17 @@ class LogDirectory:
 
     async def checkpoint_all(self) -> None:
         """Write all checkpoint files; deleted partitions are forgotten."""
-        stale = set(self._stale)
+        stale = set(self.stale)
         await self.checkpoint(*CHECKPOINTS)
-        self._stale -= stale
+        self.stale -= stale
 
-    @property
-    def has_stale_checkpoints(self) -> bool:
-        return bool(self._stale)
-
-    def forget_stale(self, topic_partition: TopicPartition, *, is_doubtful: bool = False) -> None:
-        """Before a partition is made again: let no checkpoint speak of its former life. Raises OSError.
-
-        Where it `is_doubtful` whether one does they are written in any case.
-        """
-        if topic_partition not in self._stale and not is_doubtful:
+    def forget_stale(self, topic_partition: TopicPartition) -> None:
+        """Before a partition is made again: let no checkpoint speak of its former life. Raises OSError."""
+        if topic_partition not in self.stale:
             return
         for name in CHECKPOINTS:
             self.write_checkpoint(name, self.offsets_to_checkpoint(name))
-        self._stale.discard(topic_partition)
+        self.stale.discard(topic_partition)
 
     def write_checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write a checkpoint file durably; may run in a thread. Raises OSError."""

@@ -129,6 +129,9 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
             # What only the names of files say is not synced yet.
             loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
+        # A kill may have come between the end of a partition and that of its entries.
+        said = {*recovery_points, *start_offsets, *high_watermarks, *directory.first_dirty}
+        directory.stale |= said.difference(directory.logs, directory.futures)
         if found and not is_ours:
             # From here on the logs grow by our rules.
             points = directory.offsets_to_checkpoint(RECOVERY_POINT_CHECKPOINT)

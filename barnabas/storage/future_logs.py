@@ -66,8 +66,7 @@ class FutureLogs:
         name = future_directory(topic_partition, self._unique())
         assert name is not None, f"{topic_partition}: a name too long to be moved"
         try:
-            # The partition may have been here before this broker started.
-            directory.forget_stale(topic_partition, is_doubtful=True)
+            directory.forget_stale(topic_partition)
             made = create_log(topic_partition, f"{directory.path}/{name}", config, self._ports_of(directory))
         except OSError as error:
             directory.fail(error)
@@ -122,6 +121,9 @@ class FutureLogs:
             directory.fail(error)
             raise LogOffline(str(topic_partition)) from error
         await directory.flush(future, future.log_end_offset)
+        if source is directory:
+            # They share an entry, and no segment of the new one need begin where one of the present log does.
+            present.recovery_point = min(present.recovery_point, future.recovery_point_to_keep)
         # With its entry: a crash from here on finds it as it is now.
         await directory.checkpoint_all()
         if source.is_offline or directory.is_offline or future.offline:

@@ -56,7 +56,7 @@ async def _carry_out_flushes(directory: LogDirectory) -> None:
     while not directory.is_offline:
         directory.wake.clear()
         await directory.carry_out_flushes()
-        if directory.has_stale_checkpoints:
+        if directory.stale:
             await directory.checkpoint_all()
         if not directory.flush_requests and not directory.is_offline:
             await directory.wake.wait()

@@ -235,3 +235,11 @@ async def test_a_log_that_gathers_beside_the_present_one_is_forgotten_by_a_start
     assert machine.futures.find(TP) is None
     assert machine.values() == list(range(COUNT))
     assert machine.source.first_dirty == {TP: 5}
+
+
+async def test_a_log_that_gathers_in_vain_beside_the_present_one_leaves_it_as_clean_as_it_was():
+    machine = await Machine().with_a_log()
+    machine.source.first_dirty[TP] = 5
+    machine.futures.create(TP, machine.source, CONFIG)
+    machine.futures.discard(TP)
+    assert machine.source.first_dirty == {TP: 5}

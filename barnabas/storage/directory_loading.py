@@ -132,8 +132,9 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
         # A kill may have come between the end of a partition and that of its entries.
         said = {*recovery_points, *start_offsets, *high_watermarks, *directory.first_dirty}
         directory.stale |= said.difference(directory.logs, directory.futures)
-        if found and not is_ours:
-            # From here on the logs grow by our rules.
+        too_high = any(recovery_points.get(tp, 0) > each.log_end_offset for tp, each in directory.logs.items())
+        if too_high or (found and not is_ours):
+            # From here on the logs grow, and by our rules.
             points = directory.offsets_to_checkpoint(RECOVERY_POINT_CHECKPOINT)
             await offload.thread(
                 f"flush:{directory.path}", directory.write_checkpoint, RECOVERY_POINT_CHECKPOINT, points

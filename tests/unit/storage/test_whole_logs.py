@@ -104,6 +104,16 @@ async def test_what_checkpoints_say_of_a_partition_that_a_killed_broker_had_dele
     assert await machine.found_after(machine.disk.kill) == (0, 1, [])
 
 
+async def test_what_a_log_was_before_its_segments_were_lost_is_not_said_of_what_grows_there_again():
+    machine = await Machine().start(records=30)
+    await machine.sync()
+    machine.disk.kill()
+    machine.disk.restart()
+    machine.disk.remove(f"/data/topic-0/{0:020}.log")
+    await machine.start(records=1)
+    assert await machine.found_after(machine.disk.kill) == (0, 1, [])
+
+
 async def test_a_checkpoint_that_is_lowered_while_a_higher_one_is_written_is_written_again():
     machine = await Machine().start(records=10)
     await machine.sync()

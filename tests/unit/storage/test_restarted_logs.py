@@ -43,7 +43,8 @@ async def test_a_log_that_begins_again_lower_is_not_believed_synced_there():
     await machine.store.directories.restart_at(TP, 20)
     await machine.directory.checkpoint_all()
     await machine.store.directories.restart_at(TP, 10)
-    assert machine.directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT) == {TP: 10}
+    # Before it does no segment begins there, so one less is said.
+    assert machine.directory.read_checkpoint(RECOVERY_POINT_CHECKPOINT) == {TP: 9}
 
 
 @pytest.mark.parametrize("offset", [2, 8, 20])

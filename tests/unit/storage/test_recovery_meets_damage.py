@@ -209,6 +209,21 @@ async def test_a_killed_log_that_lost_whole_batches_ends_no_lower_than_it_was_sy
         store.kill()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kept", [0, 3])
+@pytest.mark.parametrize("config", [CONFIG, COMPACTED])
+async def test_what_is_appended_behind_a_lost_end_is_not_cut_by_the_next_kill(tmp_path, config, kept, count):
+    await written(tmp_path, flush_batches=4, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    store = await open_store(str(tmp_path), config=config)
+    for _ in range(count):
+        append(store.directories.log(TP), batch(*THREE), leader_epoch=3)
+    store.kill()
+    log = await opened(tmp_path, config)
+    assert (log.log_end_offset, damaged(log)) == (12 + 3 * count, [(3 * kept, 12)])
+    assert len(read_bytes(log, 12)) == count * ONE
+
+
 @pytest.mark.parametrize(
     ("flush_batches", "kept", "expected"),
     [(3, 0, [(0, 9)]), (2, 1, [(3, 9)]), (2, 2, []), (2, 0, [(0, 9)])],

@@ -218,7 +218,8 @@ def test_kafka_shows_what_barnabas_showed(of_barnabas: OfBarnabas, tmp_path: Pat
         complaints = [line for line in kafka.output.splitlines() if "ERROR" in line or "Found invalid" in line]
     await_unregistered(of_barnabas.zookeeper)
     assert complaints == []
-    assert alike(shown, of_barnabas.shown, rebuilt=False) == []
+    # What Barnabas has built again of a killed directory; Kafka begins at the last segment, and believes its snapshot.
+    assert alike(shown, of_barnabas.shown, rebuilt=of_barnabas.was_killed) == []
     for where in coded:
         before = of_barnabas.shown[where].committed
         assert after[where][: len(before)] == before

@@ -35,7 +35,7 @@ class BootState:
         self.is_intact = self._log_directories.have_survived(self.boot_id)
         self._log_directories.record_boot(BootRecord(self.boot_id, self.is_intact))
         if not self.is_intact and self._log_directories.logs():
-            log.warning("the machine went down since the last start: the ends of logs may be lost")
+            log.warning("the machine went down, or a sync failed, since the last start: the ends of logs may be lost")
 
     async def run(self) -> None:
         """Wait for the end of the doubt, and write it down. Begins when a controller has told all that there is."""

@@ -89,6 +89,7 @@ class SimulatedFile:
             self._disk.maybe_fail("fsync", self._path)
         except OSError:
             self._inode.drop_pending()
+            self._disk.failed_syncs += 1
             raise
         self._disk.step(lambda part: self._inode.sync() if part else None)
 
@@ -135,6 +136,7 @@ class SimulatedDisk:
         self._dead = False
         self.lost_changes = 0
         self.full_hits = 0
+        self.failed_syncs = 0
         self.swaps = 0
         """How often a cleaned segment was put in the place of others."""
 

@@ -71,7 +71,8 @@ class Positioning:
                 by_leader.setdefault(leader, []).append(state)
         for leader, led in by_leader.items():
             try:
-                await self._check(leader, [state for state in led if state.has_position])
+                # While another leader was asked, the caller may have moved them, and metadata been forgotten.
+                await self._check(leader, [state for state in led if state.has_position and self.is_wanted(state)])
                 await self._look_up(leader, [state for state in led if state.reset_to is not None])
             except ClientError as error:
                 if not error.retriable:

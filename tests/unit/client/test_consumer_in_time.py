@@ -177,6 +177,30 @@ async def test_what_is_found_of_the_place_before_a_seek_says_nothing_of_the_plac
 
 
 @virtual_time
+async def test_a_seek_while_another_leader_is_asked_leaves_nothing_to_be_checked() -> None:
+    small = SmallCluster(brokers=2)
+    small.add_topic("t", 2)
+    for each in (T0, T1):
+        fill(small, each, 9)
+        small.logs[each].leader_epoch = 1
+    is_held, release = hold_all(small, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    async with reading(small, T0, T1, options=ConsumerOptions(offset_reset=OffsetReset.NONE)) as consumer:
+        consumer.seek(T0, 3, leader_epoch=0)
+        consumer.seek(T1, 3, leader_epoch=0)
+        await eventually(is_held)
+        (held,) = (each.node_id for each in small.asked if each.key is ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        # The other leader's turn has not come. Behind the seek nothing was read yet that could be gone.
+        stays, moved = (T0, T1) if small.logs[T0].leader == held else (T1, T0)
+        consumer.seek(moved, 9)
+        await asyncio.sleep(0.1)
+        release.set()
+        assert await read(consumer, 6) == {stays: list(range(3, 9))}
+        await asyncio.sleep(1)
+        fill(small, moved, 2)
+        assert await read(consumer, 2) == {moved: [9, 10]}
+
+
+@virtual_time
 async def test_where_only_what_was_fetched_ahead_is_gone_reading_goes_on_without_a_word() -> None:
     small = SmallCluster(brokers=2)
     small.add_topic("t")

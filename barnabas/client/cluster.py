@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 from barnabas.client.connection import Address, Connection, open_connection
 from barnabas.client.errors import ClientError, ClusterUnreachable, ConnectionFailed, KafkaError, RequestTimedOut
+from barnabas.client.leader_epochs import LeaderEpochs
 from barnabas.client.metadata import ClusterMetadata, Node, TopicMetadata, read_metadata
 from barnabas.client.transport import Connector, connect_tcp
 from barnabas.protocol.error_code import ErrorCode
@@ -68,6 +69,7 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._connector = connector
         self._metadata = ClusterMetadata()
+        self._leader_epochs = LeaderEpochs()
         self._connections: dict[tuple[Hashable, Address], asyncio.Task[Connection]] = {}
 
     async def __aenter__(self) -> Self:
@@ -89,20 +91,26 @@ class Cluster:
     # Metadata.
 
     async def metadata(self, topics: Iterable[str] | None = (), *, auto_create: bool = False) -> ClusterMetadata:
-        """Ask any broker: about `topics`, about all with None, about brokers alone with none. Raises ClientError."""
+        """Ask any broker: about `topics`, about all with None, about brokers alone with none. Raises ClientError.
+
+        Returns what it told. Of a partition of which it told an older leader epoch, `known` stays as it was.
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name) for name in dict.fromkeys(topics)]
 
-        async def ask() -> ClusterMetadata:
+        async def ask() -> tuple[ClusterMetadata, Address]:
             connection = await self.any_connection()
             # Version 0 has no way to ask for no topic, version 4 the first to forbid their creation.
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=auto_create)
             response = await self._request(connection, metadata_api.API, request, least=4)
-            return read_metadata(response)
+            return read_metadata(response), connection.address
 
-        fresh = await self.patiently(ask)
-        self._metadata.cluster_id, self._metadata.controller_id = fresh.cluster_id, fresh.controller_id
-        self._metadata.nodes = fresh.nodes
-        self._metadata.topics |= fresh.topics
+        fresh, teller = await self.patiently(ask)
+        known = self._metadata
+        registered = {node.address for nodes in (known.nodes, fresh.nodes) for node in nodes.values()}
+        known.cluster_id, known.controller_id, known.nodes = fresh.cluster_id, fresh.controller_id, fresh.nodes
+        for name, told in fresh.topics.items():
+            before = known.topics.get(name)
+            known.topics[name] = self._leader_epochs.sift(told, before, teller=teller, registered=registered)
         return fresh
 
     async def topic(self, name: str, *, auto_create: bool = False) -> TopicMetadata:
@@ -111,7 +119,8 @@ class Cluster:
         if known is None or known.error:
 
             async def ask() -> TopicMetadata:
-                found = (await self.metadata([name], auto_create=auto_create)).topics[name]
+                await self.metadata([name], auto_create=auto_create)
+                found = self._metadata.topics[name]
                 if found.error and (found.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or auto_create):
                     raise KafkaError(found.error, context=f"topic {name}")
                 return found
@@ -129,6 +138,15 @@ class Cluster:
     def forget(self, topic: str) -> None:
         """What is known of `topic` proved stale."""
         self._metadata.topics.pop(topic, None)
+
+    def hear_of(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """A partition has had this leader epoch: what is known of its leader before that is not to be used."""
+        topic, partition = topic_partition
+        self._leader_epochs.hear(topic, partition, leader_epoch)
+        known = self._metadata.topics.get(topic)
+        at = None if known is None else known.partitions.get(partition)
+        if at is not None and 0 <= at.leader_epoch < leader_epoch:
+            self.forget(topic)
 
     # Connections.
 
@@ -209,11 +227,13 @@ class Cluster:
     async def any_connection(self) -> Connection:
         """A connection to a broker that can be reached: an open one, else a registered one, else where we started.
 
-        Raises ClientError.
+        Those that lag behind come last. Raises ClientError.
         """
-        for (lane, _), task in self._connections.items():
+        is_behind = self._leader_epochs.is_behind
+        for (lane, address), task in self._connections.items():
             if (
                 lane is None
+                and not is_behind(address)
                 and task.done()
                 and not task.cancelled()
                 and task.exception() is None
@@ -223,7 +243,7 @@ class Cluster:
         registered = [node.address for node in self._metadata.nodes.values()]
         self.random.shuffle(registered)
         errors: list[ClientError] = []
-        for address in dict.fromkeys([*registered, *self._bootstrap]):
+        for address in sorted(dict.fromkeys([*registered, *self._bootstrap]), key=is_behind):
             try:
                 return await self._connect(address)
             except ClientError as error:

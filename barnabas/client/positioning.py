@@ -102,6 +102,8 @@ class Positioning:
             if committed is None:
                 self.reset(state, NoOffset(state.topic_partition))
             else:
+                # Whoever does not know of that epoch yet cannot say whether the log still holds what was read.
+                self._cluster.hear_of(state.topic_partition, committed.leader_epoch)
                 state.move_to(committed.offset, committed.leader_epoch)
 
     async def _look_up(self, leader: int, states: Sequence[PartitionState]) -> None:

@@ -70,6 +70,9 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
+FORGOTTEN: Final = "forgotten, as it has neither members nor offsets"
+"""What the operator's log says of such a group. Who joins it later begins it anew, in generation 1."""
+
 _PROTOCOL_IS_NAMED_SINCE: Final = 5
 
 
@@ -328,6 +331,9 @@ class GroupCoordinator:
         if piece is None and self._sweeps:
             self._sweeps.popleft()
         if piece:
+            for key in (decode_key(record.key) for record in piece):
+                if isinstance(key, GroupKey):
+                    turn.note(key.group_id, FORGOTTEN)
             turn.outcome.records += piece
             turn.outcome.is_divisible = True
             # What the log refuses now is found again by the next sweep.

@@ -7,6 +7,9 @@ was never handed out, so that each is worked on at least once.
 The committed offset of a partition is a register: who reads it gets what was written last, or what may have been
 written meanwhile. A commit of which nobody knows the end may act at any time after it was sent. One in a transaction
 acts when that commits; who reads waits for transactions that decide (KIP-447). Groups begin where their partitions do.
+
+A group of which nothing is left is forgotten when a topic is deleted, as in Kafka; whoever joins then begins another
+one of that name, in generation 1. What was told on both sides of that is not held against each other.
 """
 
 from bisect import bisect_left
@@ -20,7 +23,7 @@ from typing import NamedTuple
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.final_reads import FinalReads
 from barnabas.simulation.finding import Finding
-from barnabas.simulation.group_history import OffsetCommit
+from barnabas.simulation.group_history import Assignment, OffsetCommit
 from barnabas.simulation.history import History, Outcome
 
 
@@ -39,32 +42,59 @@ def check_groups(history: History) -> list[Finding]:
     return [*_two_owners(history), *_late_commits(history), *_offsets(history), *_passed_over(history)]
 
 
+class _Telling(NamedTuple):
+    """An assignment, and when its client was told the one before (-1: it was the first), which it joined after."""
+
+    told: Assignment
+    since: int
+
+
+def _tellings(history: History) -> Iterator[_Telling]:
+    last: dict[tuple[str, str], int] = {}
+    for each in sorted(history.groups.assignments, key=lambda one: one.at):
+        yield _Telling(each, last.get((each.group, each.client), -1))
+        last[each.group, each.client] = each.at
+
+
 def _two_owners(history: History) -> Iterator[Finding]:
-    owners: dict[tuple[str, int, TopicPartition], str] = {}
-    for each in history.groups.assignments:
-        for topic_partition in each.partitions:
-            owner = owners.setdefault((each.group, each.generation, topic_partition), each.member)
-            if owner != each.member:
-                detail = f"{topic_partition} is {owner}'s and {each.member}'s in generation {each.generation}"
-                yield Finding(GroupAnomaly.TWO_OWNERS, each.group, detail)
+    owners: dict[tuple[str, int, TopicPartition], _Telling] = {}
+    for each in _tellings(history):
+        told = each.told
+        for topic_partition in told.partitions:
+            key = told.group, told.generation, topic_partition
+            owner = owners.setdefault(key, each)
+            if owner.told.member == told.member:
+                continue
+            ends_between = history.groups.ends_between
+            if ends_between(told.group, owner.since, told.at) or ends_between(told.group, each.since, owner.told.at):
+                owners[key] = each
+                continue
+            detail = f"{topic_partition} is {owner.told.member}'s and {told.member}'s in generation {told.generation}"
+            yield Finding(GroupAnomaly.TWO_OWNERS, told.group, detail)
 
 
 def _late_commits(history: History) -> Iterator[Finding]:
-    told: dict[str, list[tuple[int, int]]] = {}
-    for each in sorted(history.groups.assignments, key=lambda one: one.at):
-        newest = told.setdefault(each.group, [])
-        if not newest or each.generation > newest[-1][1]:
-            newest.append((each.at, each.generation))
+    tellings: dict[str, list[_Telling]] = {}
+    for each in _tellings(history):
+        tellings.setdefault(each.told.group, []).append(each)
     for commit in history.groups.commits:
         if commit.outcome is not Outcome.OK or commit.generation < 0:
             continue
-        newest = told.get(commit.group, [])
-        before = bisect_left(newest, (commit.invoked_at, -1))
-        if before and newest[before - 1][1] > commit.generation:
-            at, generation = newest[before - 1]
+        before = [each for each in tellings.get(commit.group, ()) if each.told.at < commit.invoked_at]
+        own = (commit.client, commit.generation)
+        told_at = [each.told.at for each in before if (each.told.client, each.told.generation) == own]
+        heard_at = max(told_at, default=commit.invoked_at)
+        later = [
+            each.told
+            for each in before
+            if each.told.generation > commit.generation
+            and not history.groups.ends_between(commit.group, each.since, heard_at)
+        ]
+        if later:
+            newest = max(later, key=lambda one: one.generation)
             detail = (
                 f"{commit.member} of generation {commit.generation} committed at {commit.invoked_at}, "
-                f"and generation {generation} was told of at {at}"
+                f"and generation {newest.generation} was told of at {newest.at}"
             )
             yield Finding(GroupAnomaly.LATE_COMMIT, commit.group, detail)
 

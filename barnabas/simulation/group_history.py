@@ -86,6 +86,16 @@ class GroupHistory:
     assignments: list[Assignment] = field(default_factory=list)
     commits: list[OffsetCommit] = field(default_factory=list)
     reads: list[OffsetRead] = field(default_factory=list)
+    endings: dict[str, list[int]] = field(default_factory=dict)
+    """When a group was forgotten of which nothing was left, neither members nor offsets."""
+
+    def end(self, group: str, now: int) -> None:
+        """A coordinator forgets the group now: who joins next is in a group of its own, of generation 1."""
+        self.endings.setdefault(group, []).append(now)
+
+    def ends_between(self, group: str, after: int, before: int) -> bool:
+        """Whether one of two moments may belong to an earlier group of that name than the other."""
+        return any(after <= at <= before for at in self.endings.get(group, ()))
 
     def assign(
         self,

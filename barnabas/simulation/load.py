@@ -99,6 +99,10 @@ class Stage:
     may_be_damaged: Callable[[TopicPartition], bool] = lambda _: False
     """Whether a reader may be given what has a wrong checksum."""
 
+    def now(self) -> int:
+        """The time of histories, in microseconds."""
+        return int(self.loop.now_s * 1_000_000)
+
 
 class ClientProcess:
     """A client's process and its way to the cluster."""
@@ -141,7 +145,7 @@ class ClientProcess:
             self.stage.on_violation(f"{self.name} failed: {error!r}")
 
     def now(self) -> int:
-        return int(self.stage.loop.now_s * 1_000_000)
+        return self.stage.now()
 
     @property
     def is_over(self) -> bool:

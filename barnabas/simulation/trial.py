@@ -16,7 +16,7 @@ from typing import Any, Final
 from barnabas.client.admin import NewTopic
 from barnabas.client.errors import ClientError
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulation import script
+from barnabas.simulation import group_endings, script
 from barnabas.simulation.comparison import differences
 from barnabas.simulation.consumers import ConsumerProcess
 from barnabas.simulation.convergence import leaderless, why_not_converged
@@ -109,13 +109,14 @@ class Trial:
         """All phases, with a story instead of drawn faults; what is wrong stands in the world's violations."""
         world = self.world
         watching = asyncio.ensure_future(self._watch())
-        if await self._boot():
-            await (self._rage() if story is None else story())
-            await self._heal()
-            if await self._converge():
-                if story is None:
-                    await asyncio.sleep(max(0.0, _LEAST_SIMULATED_S + 1 - self._loop.now_s))
-                await self._read_all()
+        with group_endings.heard_of(lambda group: world.history.groups.end(group, world.stage.now())):
+            if await self._boot():
+                await (self._rage() if story is None else story())
+                await self._heal()
+                if await self._converge():
+                    if story is None:
+                        await asyncio.sleep(max(0.0, _LEAST_SIMULATED_S + 1 - self._loop.now_s))
+                    await self._read_all()
         watching.cancel()
         self._loop.let_go_of_done_tasks()
         world.history.settle_transactions()

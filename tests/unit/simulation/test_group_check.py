@@ -105,6 +105,51 @@ def test_an_owner_may_be_told_twice_and_another_in_the_next_generation(group: Gr
     assert group.kinds() == set()
 
 
+def test_a_group_that_was_forgotten_has_other_owners_in_the_same_generations(group: Group) -> None:
+    group.assign("a", PARTITION)
+    group.assign("a", PARTITION, generation=2)
+    group.history.groups.end("g", group.tick())
+    group.assign("b", PARTITION)
+    group.assign("c", PARTITION, generation=2)
+    assert group.kinds() == set()
+
+
+def test_who_was_slow_to_hear_may_have_been_in_the_group_before(group: Group) -> None:
+    group.history.groups.end("g", group.tick())
+    group.assign("b", PARTITION)
+    group.assign("a", PARTITION)
+    assert group.kinds() == set()
+
+
+def test_two_owners_on_the_same_side_of_an_ending_are_found(group: Group) -> None:
+    group.assign("a", PARTITION)
+    group.assign("b", PARTITION)
+    group.history.groups.end("g", group.tick())
+    group.history.groups.end("another", group.tick())
+    group.assign("c", PARTITION)
+    group.assign("c", PARTITION, generation=2)
+    group.assign("d", OTHER)
+    group.assign("d", PARTITION, generation=2)
+    found = [str(each) for each in check_groups(group.history)]
+    assert found == [
+        "two owners: g: t-0 is a's and b's in generation 1",
+        "two owners: g: t-0 is c's and d's in generation 2",
+    ]
+
+
+def test_a_commit_after_an_ending_is_not_late_by_what_was_told_before(group: Group) -> None:
+    group.assign("b", PARTITION, generation=2)
+    group.history.groups.end("g", group.tick())
+    group.commit(1)
+    assert group.kinds() == set()
+    group.assign("a", PARTITION)
+    group.assign("a", PARTITION, generation=2)
+    group.assign("b", OTHER)
+    group.assign("b", OTHER, generation=2)
+    group.commit(2)
+    assert group.kinds() == {GroupAnomaly.LATE_COMMIT}
+
+
 def test_a_commit_that_is_taken_from_an_earlier_generation_is_found(group: Group) -> None:
     group.assign("b", PARTITION, generation=2)
     group.commit(1)

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from barnabas.coordinator.group_coordinator import FORGOTTEN
 from barnabas.coordinator.group_records import GroupKey, OffsetKey, decode_key
 from barnabas.coordinator.groups.turn import ExpiryTimer, SweepTimer
 from barnabas.coordinator.offsets.expiry import PIECE_BYTES
@@ -340,3 +341,13 @@ def test_offsets_of_deleted_topics_go_and_with_them_groups_of_which_nothing_is_l
     group.wait(0)
     assert group.listed() == {"g": "Stable", "h": "Empty"}
     assert (fetched(group), fetched(group, "h")) == ({}, {("u", 0): 1})
+
+
+def test_an_operator_is_told_of_groups_that_are_forgotten_and_of_no_others(group: Driven) -> None:
+    (leader,) = group.stable(1)
+    group.leave((leader, None))
+    group.commit(group="h", topics={"t": (0,), "u": (0,)})
+    group._apply(group.machine.on_partitions_deleted([("t", 0)], **group.clock))
+    group.wait(0)
+    assert group.listed() == {"h": "Empty"}
+    assert [note for note in group.notes if FORGOTTEN in note] == [f"group g: {FORGOTTEN}"]

@@ -130,7 +130,8 @@ class Positioning:
     async def _check(self, leader: int, states: Sequence[PartitionState]) -> None:
         if not states:
             return
-        asked = {state.topic_partition: (state, state.version) for state in states}
+        # What is fetched meanwhile is not what the answer speaks of.
+        asked = {state.topic_partition: (state, (state.version, state.fetch_offset)) for state in states}
         epochs = {each: leader_epoch_of(self._cluster, each) for each in asked}
         wanted = {each: (epochs[each], state.fetch_epoch) for each, (state, _) in asked.items()}
         try:
@@ -139,9 +140,9 @@ class Positioning:
             for state, _ in asked.values():
                 state.checked_epoch = epochs[state.topic_partition]
             return
-        for each, (state, version) in asked.items():
+        for each, (state, place) in asked.items():
             answer = found.get(each)
-            if state.version != version:
+            if (state.version, state.fetch_offset) != place:
                 continue
             if isinstance(answer, OffsetForLeaderPartitionResult):
                 self._judge(state, answer, epochs[each])

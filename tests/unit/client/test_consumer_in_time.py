@@ -201,6 +201,45 @@ async def test_a_seek_while_another_leader_is_asked_leaves_nothing_to_be_checked
 
 
 @virtual_time
+async def test_what_was_fetched_while_a_position_was_checked_is_checked_by_itself() -> None:
+    small = SmallCluster(brokers=2)
+    small.add_topic("t")
+    fill(small, T0, 3)
+    is_answered, is_checking, release_fetch, release_check = (asyncio.Event() for _ in range(4))
+
+    async def hold(asked: Asked) -> Any:
+        if asked.key is ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            is_checking.set()
+            await release_check.wait()
+        if asked.key is not ApiKey.FETCH or fetched_from(small)[-1:] != [3]:
+            return None
+        answer = await small._fetch(asked)
+        is_answered.set()
+        await release_fetch.wait()
+        return answer
+
+    small.on_request = hold
+    async with asyncio.timeout(60), MemoryWire(small).cluster() as cluster, Consumer(cluster, EARLY) as consumer:
+        consumer.assign([T0])
+        assert await read(consumer, 3) == {T0: [0, 1, 2]}
+        await eventually(lambda: fetched_from(small)[-1:] == [3])
+        small.logs[T0].leader_epoch = 1
+        fill(small, T0, 3)
+        await is_answered.wait()
+        small.logs[T0].leader, small.logs[T0].leader_epoch = 2, 2
+        cluster.forget("t")
+        consumer._fetcher.changed()
+        await is_checking.wait()
+        # The check asks where epoch 0 ends, and what comes from the old leader now is of epoch 1.
+        release_fetch.set()
+        assert await read(consumer, 3) == {T0: [3, 4, 5]}
+        release_check.set()
+        await asyncio.sleep(1)
+        fill(small, T0, 2)
+        assert await read(consumer, 2) == {T0: [6, 7]}
+
+
+@virtual_time
 async def test_where_only_what_was_fetched_ahead_is_gone_reading_goes_on_without_a_word() -> None:
     small = SmallCluster(brokers=2)
     small.add_topic("t")

@@ -215,13 +215,13 @@ class Troupe:
         return ""
 
     async def end(self) -> None:
-        """Let members leave, and wait until they have and the last transactions are ended."""
+        """Let members leave, and wait until they have. Then nobody writes who was not seen to end, a zombie neither."""
         self._world.stage.readers_may_end = True
         for task in self._tasks:
             task.cancel()
         keepers: list[Keeper[Any]] = [*self._transactors, *self._members]
         for keeper in keepers:
-            await keeper.ended()
+            await keeper.end()
 
     async def read_offsets(self) -> None:
         """Read for the last time what the groups committed. Raises ClientError."""

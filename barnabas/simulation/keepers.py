@@ -30,6 +30,8 @@ P = TypeVar("P", bound=KeptProcess)
 
 _ACTS: Final = ("crash", "crash", "zombie", "zombie", "pause", "leave")
 _LONGEST_LEAVE_S: Final = 20.0
+_UNDER_WAY_S: Final = 1.0
+"""How long what a process has sent may take to arrive."""
 
 
 class Keeper(Generic[P]):
@@ -45,6 +47,7 @@ class Keeper(Generic[P]):
         self._made = 0
         self.process: P
         self._work: asyncio.Task[Any]
+        self._zombies: list[tuple[P, asyncio.Task[Any]]] = []
 
     def begin(self) -> None:
         """Start the first process."""
@@ -75,6 +78,15 @@ class Keeper(Generic[P]):
         """Return when the process has ended in order, or was given up."""
         await asyncio.wait([self._work], timeout=_LONGEST_LEAVE_S)
 
+    async def end(self) -> None:
+        """Return when the process has ended, no zombie of it is left, and all that any of them sent has arrived."""
+        await self.ended()
+        left = [process for process, work in (*self._zombies, (self.process, self._work)) if not work.done()]
+        for process in left:
+            self._end(process)
+        if left:
+            await asyncio.sleep(_UNDER_WAY_S)
+
     async def _crash(self) -> None:
         world, life = self._world, self.process.life
         world.loop.end(life)
@@ -84,6 +96,7 @@ class Keeper(Generic[P]):
 
     async def _zombie(self) -> None:
         loop, old = self._world.loop, self.process
+        self._zombies.append((old, self._work))
         loop.hold(old.life)
         await asyncio.sleep(self._chance.uniform(0.1, 8))
         old.is_superseded = True

@@ -25,6 +25,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.damage import DamagedRange
+from barnabas.storage.known_damage import forget_what_went
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew, write_over
 from barnabas.storage.producer_rebuilding import rebuild_producers
@@ -105,7 +106,7 @@ class Mender:
             trial = self._trials.setdefault(at, _Trial())
             if partition is None or partition.log is not member or partition.is_offline or trial.due_ms > now_ms:
                 continue
-            self._scrubber.forget_what_went(member)
+            forget_what_went(member)
             match self._decide(partition):
                 case OnDamage.RESIGN:
                     to_resign.append(partition)

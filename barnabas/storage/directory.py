@@ -35,6 +35,7 @@ from barnabas.storage.file_names import (
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.meta_properties import MetaProperties
 from barnabas.storage.removal import Removal
+from barnabas.storage.scrub_record import ScrubRecord
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset
 from barnabas.storage.unsynced_mark import forget_unsynced, sync_or_mark
@@ -71,6 +72,7 @@ class LogDirectory:
         self.flush_requests: dict[Log, int] = {}
         self.suspects: dict[Log, int] = {}
         """Logs of which something could not be read, and at which offset: the scrubber looks there next."""
+        self.scrub_record = ScrubRecord()
         self.first_dirty: dict[TopicPartition, int] = {}
         """Up to where the cleaner has seen a log."""
         self.cleaning: Log | None = None

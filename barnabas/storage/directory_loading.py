@@ -2,7 +2,8 @@
 
 The logs of a directory are loaded by a few workers at once, directories beside each other; scans of large segments run
 in worker processes. The clean-shutdown marker is looked at once, and removed, durably, when all logs are loaded and
-before anything can be appended: a marker that came back after a power cut would let damage pass.
+before anything can be appended: a marker that came back after a power cut would let damage pass. Damage that was found
+is kept before anything is written that a later start would take for a sign that all is well (`known_damage`).
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from barnabas.storage.file_names import (
     is_future_directory,
     parse_partition_directory,
 )
+from barnabas.storage.known_damage import recall_damage
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_parts import LogPorts
@@ -129,6 +131,9 @@ async def load_logs(directory: LogDirectory, ports: LogPorts, offload: Offload, 
             _adopt(directory, loaded, high_watermark, is_future=is_future_directory(name))
             # What only the names of files say is not synced yet.
             loaded.durable_start_offset = min(start_offsets.get(loaded.topic_partition, 0), loaded.log_start_offset)
+        recall_damage(directory, disk)
+        waiting = iter(loaders)
+        await asyncio.gather(*(_settle(directory, offload, waiting, lane) for lane in range(settings.threads)))
         # A kill may have come between the end of a partition and that of its entries.
         said = {*recovery_points, *start_offsets, *high_watermarks, *directory.first_dirty}
         directory.stale |= said.difference(directory.logs, directory.futures)
@@ -204,6 +209,14 @@ def _advance(
             return steps, next(steps) if scan is None else steps.send(scan)
         except StopIteration:
             steps = scan = None
+
+
+async def _settle(directory: LogDirectory, offload: Offload, waiting: Iterator[LogLoader], lane: int) -> None:
+    def settle() -> None:
+        for loader in waiting:
+            loader.settle()
+
+    await offload.thread(f"load:{directory.path}:{lane}", settle)
 
 
 def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int, *, is_future: bool) -> None:

@@ -97,6 +97,16 @@ class LogLoader:
         self._damage: list[DamagedRange] = []
         self._hidden_from: int | None = None
         self.result: Log | None = None
+        self._shortened: list[Segment] = []
+
+    def settle(self) -> None:
+        """Do what takes away what the damage was found by, once that is kept. Raises OSError."""
+        assert self.result is not None
+        for segment in self._shortened:
+            self._write_indexes(segment)
+        if self._writes_again or not self._is_ours:
+            # So that no later start has to write it again, or looks at what Kafka wrote by other rules than Kafka's.
+            self.result.flush()
 
     def steps(self) -> LoadSteps:
         """Load the log; asks for scans of large segments. Raises OSError."""
@@ -298,6 +308,9 @@ class LogLoader:
                 # What is left is sound, and the gap would be taken for one that the cleaner left.
                 self._note_lost_end(scan, base_offset, next_base_offset or 0)
                 self._damage += scan.damaged
+                self._shortened.append(segment)
+            else:
+                self._write_indexes(segment)
             return segment
         if last is not None:
             segment.max_timestamp, segment.offset_of_max_timestamp = last[0], base_offset + last[1]
@@ -313,11 +326,14 @@ class LogLoader:
         segment.growing = GrowingIndexes(scan.offset_index, scan.time_index, self._aborted(segment, scan))
         segment.max_timestamp, segment.offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
         segment.sealed = True
+        return scan
+
+    @staticmethod
+    def _write_indexes(segment: Segment) -> None:
         flush = segment.plan_flush(indexes=True)
         flush.sync()
         segment.finish_flush(flush, succeeded=True)
         segment.close_files()
-        return scan
 
     def _aborted(self, segment: Segment, scan: SegmentScan) -> list[AbortedTxn]:
         """The aborted transactions of a segment, of which a scan that knew no producers has found the markers.
@@ -445,9 +461,6 @@ class LogLoader:
         if changed or self._report.segments:
             self.result.epochs_dirty = True
         self._report.say(self.result, synced_to=self._recovery_point)
-        if self._writes_again or not self._is_ours:
-            # So that no later start has to write it again, or looks at what Kafka wrote by other rules than Kafka's.
-            self.result.flush()
 
     def _note_damage(self, loaded: Log) -> None:
         loaded.damage = Damage(self._damage)

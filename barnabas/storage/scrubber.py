@@ -35,6 +35,7 @@ from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.index_rebuilding import rebuild_indexes
+from barnabas.storage.known_damage import known_damage
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.log import Log
 from barnabas.storage.scan import CorruptSegment
@@ -150,20 +151,8 @@ class Scrubber:
     # What a directory remembers.
 
     def _recall(self, directory: LogDirectory) -> None:
-        try:
-            record = ScrubRecord.decode(self._disk.read_bytes(f"{directory.path}/{SCRUB_RECORD}"))
-        except FileNotFoundError:
-            record = ScrubRecord()
-        except OSError as error:
-            directory.fail(error)
-            record = ScrubRecord()
-        course = self._courses[directory] = _Course(record)
+        course = self._courses[directory] = _Course(directory.scrub_record)
         for at, member in directory.logs.items():
-            # What recovery found is newer than what was known before.
-            found = list(member.damage)
-            for damaged in (*record.damage.get(at, ()), *found):
-                member.damage.add(damaged)
-            self.forget_what_went(member)
             if member.hidden_from is not None and not member.damage:
                 course.suspects[at, member.hidden_from] = None
                 self._on_damage(member)
@@ -176,7 +165,7 @@ class Scrubber:
     async def _keep(self, directory: LogDirectory, course: _Course) -> None:
         """Write the record, if it says something else now."""
         record = course.record
-        record.damage = {at: tuple(member.damage) for at, member in directory.logs.items() if member.damage}
+        record.damage = known_damage(directory)
         data = record.encode()
         course.written_ms = self._clock.monotonic_ms()
         if data == course.written:
@@ -189,29 +178,13 @@ class Scrubber:
         except OSError as error:
             directory.fail(error)
 
-    @staticmethod
-    def forget_what_went(member: Log) -> None:
-        """Forget damage that was cut, or that nobody reads any more."""
-        member.damage.keep_segments([segment.base_offset for segment in member.segments])
-        member.damage.keep_within(
-            start_offset=member.log_start_offset,
-            end_offset=member.log_end_offset,
-            end_position=member.segments.active.size_bytes,
-        )
-
     # The pass.
 
     def recall(self) -> None:
-        """Read what the last life left, when the logs are loaded: from now on known damage is not served."""
+        """Begin with what is known to be damaged, when the logs are loaded."""
         for directory in self._directories.directories:
             if directory not in self._courses:
                 self._recall(directory)
-
-    async def keep_all(self) -> None:
-        """Keep how far it is."""
-        for directory, course in self._courses.items():
-            if not directory.is_offline:
-                await self._keep(directory, course)
 
     async def step(self, directory: LogDirectory) -> int:
         """Check one piece of the directory; its cost in bytes, 0 when there is nothing to do now."""

@@ -7,7 +7,8 @@ may be there, and no offset may be missing in between.
 
 from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.append import AppendOrigin
-from barnabas.storage.file_names import RECOVERY_POINT_CHECKPOINT
+from barnabas.storage.boot_record import BOOT_RECORD
+from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_anew
@@ -345,6 +346,44 @@ class Recover(Start):
         self.disk = disk
 
 
+class FindLostEnd(Start):
+    """A start that finds that a closed segment has lost its last batches, as its index tells, and a clean stop."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        file = disk.open(f"{self.root}/topic-0/{0:020}.log")
+        file.truncate(ONE)
+        file.fsync()
+
+    async def act(self) -> None:
+        await self.open(self.disk)
+        await self.background()
+        await self.close()
+
+    async def check(self, disk, point) -> None:
+        await self.open(disk)
+        assert [(each.start_offset, each.end_offset) for each in self.log.damage] == [(1, 3)]
+        assert self.log.log_end_offset == 8
+
+
+class FindLostEndOfKafka(FindLostEnd):
+    """The same where Kafka was before, so that recovery points are written at once."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        disk.remove(f"{self.root}/{BOOT_RECORD}")
+        disk.write_durably(f"{self.root}/{RECOVERY_POINT_CHECKPOINT}", b"0\n1\ntopic 0 8\n")
+
+
+class FindLostEndAfterKill(FindLostEnd):
+    """The same after a kill, where the recovery point is in the segment behind it."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        disk.remove(f"{self.root}/{CLEAN_SHUTDOWN_MARKER}")
+        disk.fsync_directory(self.root)
+
+
 class Move(LogScenario):
     """The log moves to another directory (KIP-113)."""
 
@@ -435,6 +474,9 @@ SCENARIOS = (
     Close,
     Start,
     Recover,
+    FindLostEnd,
+    FindLostEndOfKafka,
+    FindLostEndAfterKill,
     Move,
     Renew,
     Delete,

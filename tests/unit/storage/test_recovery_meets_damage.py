@@ -150,6 +150,22 @@ async def test_a_closed_segment_that_lost_whole_batches_is_damaged_though_what_i
         assert len(read_bytes(log, 0)) == kept * ONE
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_lost_end_is_known_after_a_clean_stop_though_nobody_scrubs(tmp_path, kept, is_clean):
+    config = LogConfig(segment_bytes=2 * ONE, index_interval_bytes=1)
+    await written(tmp_path, flush_batches=None if is_clean else 5, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    store = await open_store(str(tmp_path), config=config)
+    found = list(store.directories.log(TP).damage)
+    assert store.directories.log(TP).segments.first.growing is None, "its index was written"
+    assert [(each.start_offset, each.end_offset) for each in found] == [(3 * kept, 6)]
+    for _ in range(2):
+        await store.directories.close()
+        store = await open_store(str(tmp_path), config=config)
+        assert list(store.directories.log(TP).damage) == found
+
+
 async def test_what_is_lost_is_not_forgotten_by_looking_at_what_is_left(tmp_path):
     config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
     await written(tmp_path, config=config)

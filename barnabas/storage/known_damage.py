@@ -1,0 +1,48 @@
+"""What a log directory knows to be damaged, over the end of the process: read and kept when its logs are loaded.
+
+What shows damage at a start may be gone at the next one: indexes that tell of batches which a segment has lost are
+built again, and what is behind a recovery point is not looked at. So what was found is kept first, whether or not
+anybody checks the logs later on. The file is the scrubber's (`scrub_record.py`), which writes it from then on.
+"""
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.disk import Disk
+from barnabas.storage.damage import DamagedRange
+from barnabas.storage.directory import LogDirectory
+from barnabas.storage.log import Log
+from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
+
+
+def recall_damage(directory: LogDirectory, disk: Disk) -> None:
+    """Add what the last life knew to what loading found, and keep both durably. Raises OSError."""
+    path = f"{directory.path}/{SCRUB_RECORD}"
+    try:
+        record = ScrubRecord.decode(disk.read_bytes(path))
+    except FileNotFoundError:
+        record = ScrubRecord()
+    directory.scrub_record = record
+    for at, member in directory.logs.items():
+        # What loading found is newer than what was known before.
+        found = list(member.damage)
+        for damaged in (*record.damage.get(at, ()), *found):
+            member.damage.add(damaged)
+        forget_what_went(member)
+    known = known_damage(directory)
+    if known != {at: tuple(ranges) for at, ranges in record.damage.items()}:
+        record.damage = known
+        disk.write_durably(path, record.encode())
+
+
+def known_damage(directory: LogDirectory) -> dict[TopicPartition, tuple[DamagedRange, ...]]:
+    """What the record has to say now."""
+    return {at: tuple(member.damage) for at, member in directory.logs.items() if member.damage}
+
+
+def forget_what_went(member: Log) -> None:
+    """Forget damage that was cut, or that nobody reads any more."""
+    member.damage.keep_segments([segment.base_offset for segment in member.segments])
+    member.damage.keep_within(
+        start_offset=member.log_start_offset,
+        end_offset=member.log_end_offset,
+        end_position=member.segments.active.size_bytes,
+    )

@@ -4,9 +4,10 @@ One task per broker. It goes through the logs of a directory in the order of the
 is published, a piece at a time, directories in turn; each piece is read in a thread of its own (`scrub:<path>`), so
 that no write or flush stands behind it, and the pages that it brought into memory are let go. Where a pass is, and
 what is damaged, stands in `barnabas.scrub` of the directory, so that a restart goes on where the last life was. A place
-that somebody could not read is looked at at once: from there on, until damage is found or the segment ends. Such a
-place, like the one where a pass goes on, is one that an index names: where the first batch there is not good, the
-segment is checked from its beginning, for no batch may begin there at all.
+that somebody could not read is looked at at once: from there on, until damage is found or the segment ends; so it is
+where nothing else is checked (a rate of 0). Such a place, like the one where a pass goes on, is one that an index
+names: where the first batch there is not good, the segment is checked from its beginning, for no batch may begin there
+at all.
 
 A piece was read while the loop went on: its result counts only if the segment still is the log's and nothing was cut or
 taken away meanwhile (`Log.generation`). What is damaged is noted in `Log.damage`; from then on it is not served, and
@@ -50,6 +51,8 @@ PIECE_BYTES: Final = 64 * 1024
 _RECORD_EACH_MS: Final = 30_000
 _IDLE_MS: Final = 1_000
 _MOST_SUSPECTS: Final = 1_000
+_SUSPECTS_BYTES_PER_SECOND: Final = 4 * 1024 * 1024
+"""At which rate places are looked at that somebody could not read, where nothing else is checked."""
 _CLEARED_FOR_MS: Final = 10 * 60_000
 """How long a place where nothing was found is not looked at again: who cannot read there must not hold up the pass."""
 _LEAST_COST_BYTES: Final = 16 * 1024
@@ -58,7 +61,7 @@ _LEAST_COST_BYTES: Final = 16 * 1024
 
 @dataclass(slots=True)
 class ScrubSettings:
-    """`barnabas.scrub.bytes.per.second` (0: off) and `barnabas.scrub.interval.ms`, between the beginnings of passes."""
+    """`barnabas.scrub.bytes.per.second` (0: no passes) and `barnabas.scrub.interval.ms`, between their beginnings."""
 
     bytes_per_second: int = 4 * 1024 * 1024
     interval_ms: int = 24 * 3600 * 1000
@@ -125,10 +128,10 @@ class Scrubber:
         while True:
             cost_bytes = 0
             for directory in self._directories.directories:
-                if not directory.is_offline and self.settings.bytes_per_second > 0:
+                if not directory.is_offline:
                     cost_bytes += await self.step(directory)
-            rate = self.settings.bytes_per_second
-            await asyncio.sleep(cost_bytes / rate if cost_bytes and rate > 0 else _IDLE_MS / 1000)
+            rate = self.settings.bytes_per_second or _SUSPECTS_BYTES_PER_SECOND
+            await asyncio.sleep(cost_bytes / rate if cost_bytes else _IDLE_MS / 1000)
 
     def damaged(self) -> list[Log]:
         """The logs that have known damage."""
@@ -224,7 +227,7 @@ class Scrubber:
             if len(course.suspects) < _MOST_SUSPECTS and course.cleared.get(place, now_ms) <= now_ms:
                 course.suspects[place] = None
         directory.suspects.clear()
-        if course.suspects and course.suspected is None:
+        if course.suspected is None and (course.suspects or not self.settings.bytes_per_second):
             course.current = None
 
     def _next_log(self, directory: LogDirectory, course: _Course) -> Log | None:
@@ -247,6 +250,8 @@ class Scrubber:
             del course.suspects[suspect]
             course.current, course.suspected = suspect
             return True
+        if not self.settings.bytes_per_second:
+            return False
         if record.partition is None:
             # A clock that went back must not stop it for good.
             if not directory.logs or 0 <= now_ms - record.pass_started_ms < self.settings.interval_ms:

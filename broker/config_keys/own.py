@@ -48,7 +48,7 @@ OWN_KEYS: Final = (
         LONG,
         4 * 1024 * 1024,
         MEDIUM,
-        "Bytes of the logs whose checksums are checked in a second, in the background; 0: none are.",
+        "Bytes of the logs whose checksums are checked in a second, in the background; 0: only where a read failed.",
         at_least(0),
         acts=True,
         dynamic=True,

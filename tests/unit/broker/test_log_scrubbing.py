@@ -1,6 +1,7 @@
 """Whole brokers whose files are damaged under them: what is damaged is not served, and is mended from the leader."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.list_offsets import ListOffsetPartition, ListOffsetRequest, ListOffsetTopic
 from barnabas.runtime.disk import SystemDisk
+from barnabas.storage import scrubber
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew
 from barnabas.storage.replacement import replace_segments
 from broker.handlers import fetch, list_offsets
 from broker.serve import Broker
+from replication.partition import Partition
 from tests.unit.broker.test_replicated_brokers import Cluster, answer_of, context
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from tests.unit.storage.logs import append, batch
@@ -206,35 +209,56 @@ async def test_alone_a_damaged_leader_leads_on_and_serves_the_rest(tmp_path: Pat
     await cluster.host.close()
 
 
-async def checked(tmp_path: Path, **keys: str) -> str:
-    """What the metrics of a broker say that was checked of its one log, once a pass is over or none began."""
+@asynccontextmanager
+async def scrubbed(tmp_path: Path, **keys: str) -> AsyncIterator[tuple[Partition, Callable[[str], float]]]:
+    """A broker with one log of one batch that was there before it started, and the scrubber's metrics."""
     host = BrokerHost(tmp_path)
-    broker = await host.start(broker_id="1", barnabas_scrub_interval_ms="60000")
+    broker = await host.start(broker_id="1", barnabas_scrub_bytes_per_second="0")
     (partition,) = await make_topic(broker)
     append(partition.log, batch(b"v" * 100), leader_epoch=partition.leader_epoch)
     await broker.stop()
     broker = await host.start(broker_id="1", **keys)
 
-    def line(name: str) -> str:
-        return next(
-            line for line in broker.services.metrics.exposition().decode().splitlines() if line.startswith(name)
-        )
+    def metric(name: str) -> float:
+        lines = broker.services.metrics.exposition().decode().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"barnabas_scrub_{name}_total"))
 
-    if "barnabas_scrub_bytes_per_second" not in keys:
-        await until(lambda: not line("barnabas_scrub_passes_total").endswith(" 0.0"))
-    else:
-        await until(lambda: line("barnabas_scrub_passes_total"))
-    text = line("barnabas_scrub_checked_bytes_total").split()[1]
-    await broker.stop()
-    await host.close()
-    return text
+    try:
+        await until(lambda: broker.services.replicas.partition(("t", 0)) is not None)
+        found = broker.services.replicas.partition(("t", 0))
+        assert found is not None
+        yield found, metric
+    finally:
+        await broker.stop()
+        await host.close()
 
 
-async def test_a_log_is_checked_at_its_rate_and_not_at_all_at_none(tmp_path: Path) -> None:
-    assert float(await checked(tmp_path / "a", barnabas_scrub_interval_ms="1")) > 0
+async def turns(partition: Partition, count: int) -> None:
+    """Return when the scrubber has looked so often for what there is to do."""
+    for _ in range(count):
+        partition.directory.suspect(partition.log, 0)
+        await until(lambda: not partition.directory.suspects)
+
+
+async def test_a_log_is_checked_at_its_rate_and_not_at_all_at_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrubber, "_IDLE_MS", 10)
+    async with scrubbed(tmp_path / "a", barnabas_scrub_interval_ms="1") as (_, metric):
+        await until(lambda: metric("passes"))
+        assert metric("checked_bytes") > 0
     off = {"barnabas_scrub_interval_ms": "1", "barnabas_scrub_bytes_per_second": "0"}
-    assert float(await checked(tmp_path / "b", **off)) == 0
+    async with scrubbed(tmp_path / "b", **off) as (partition, metric):
+        await turns(partition, 20)
+        assert metric("passes") == 0
+        assert metric("checked_bytes") > 0, "what somebody could not read is looked at for all that"
 
 
-async def test_a_check_of_all_begins_after_its_interval(tmp_path: Path) -> None:
-    assert float(await checked(tmp_path, barnabas_scrub_interval_ms="1")) > 0
+async def test_a_check_of_all_begins_after_its_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrubber, "_IDLE_MS", 10)
+    async with scrubbed(tmp_path / "a", barnabas_scrub_interval_ms="1") as (_, metric):
+        await until(lambda: metric("passes") > 1)
+    async with scrubbed(tmp_path / "b", barnabas_scrub_interval_ms="3600000") as (partition, metric):
+        await until(lambda: metric("passes"))
+        await turns(partition, 20)
+        assert metric("passes") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
-from barnabas.storage.scrubber import PIECE_BYTES
+from barnabas.storage.scrubber import PIECE_BYTES, ScrubSettings
 from tests.unit.storage.logs import NOW, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.test_scrubber import World
 
@@ -58,6 +58,25 @@ async def test_a_place_that_could_not_be_read_is_looked_at_next_and_the_pass_goe
     assert (world.scrubber.count.passes, world.scrubber.count.found) == (1, 1)
     # But for the batches around that place nothing was checked twice.
     assert 0 <= world.scrubber.count.checked_bytes - (3 * IN_SEGMENT + 5) * ONE < 2 * PIECE_BYTES
+
+
+async def test_without_a_rate_a_place_that_could_not_be_read_is_looked_at_and_nothing_else(world: LargeWorld) -> None:
+    await world.scrubber.step(world.directory)
+    before = world.scrubber.count.checked_bytes
+    world.scrubber.settings = ScrubSettings(bytes_per_second=0)
+    await world.scrub()
+    assert world.scrubber.count.checked_bytes == before
+    world.ruin(LATE)
+    with pytest.raises(CorruptSegment):
+        read_bytes(world.log, LATE)
+    await world.scrub()
+    assert world.found() == [(LATE, LATE + 1)]
+    assert (world.scrubber.count.checked_bytes - before < 2 * PIECE_BYTES, world.directory.suspects) == (True, {})
+    world.scrubber.settings = ScrubSettings()
+    await world.scrub()
+    # It goes on where it was.
+    assert world.scrubber.count.passes == 1
+    assert world.scrubber.count.checked_bytes - (3 * IN_SEGMENT + 5) * ONE < 2 * PIECE_BYTES
 
 
 @pytest.mark.parametrize("at", [16, 70])

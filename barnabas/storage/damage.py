@@ -114,6 +114,13 @@ class Damage:
         """Whether `offset` is in a known range."""
         return any(known.start_offset <= offset < known.end_offset for known in self._ranges)
 
+    def has_lost_end(self, segment_base_offset: int, *, above: int) -> bool:
+        """Whether the segment has lost its last batches, and some of them were at or above that offset."""
+        return any(
+            known.segment_base_offset == segment_base_offset and not known.size_bytes and known.end_offset > above
+            for known in self._ranges
+        )
+
     def first_after(self, offset: int) -> DamagedRange | None:
         """The first range that reaches over `offset`."""
         return next((known for known in self._ranges if known.end_offset > offset), None)
@@ -143,8 +150,7 @@ def _place(known: DamagedRange) -> tuple[int, int]:
 
 
 def _overlap(one: DamagedRange, other: DamagedRange) -> bool:
-    return (
-        one.segment_base_offset == other.segment_base_offset
-        and one.position < other.end_position
-        and other.position < one.end_position
-    )
+    if one.segment_base_offset != other.segment_base_offset:
+        return False
+    # Two ranges without bytes at one place are the same lost end.
+    return one.position == other.position or (one.position < other.end_position and other.position < one.end_position)

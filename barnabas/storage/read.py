@@ -186,8 +186,10 @@ def search_timestamp(log: "Log", timestamp: int) -> TimestampSearch:
     if log.config.message_format < 1:
         raise TimestampsUnknown(f"{log.topic_partition}: message format 0 has no timestamps")
     for segment in list(log.segments):
-        # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all.
-        if segment.size_bytes == 0 or 0 <= segment.max_timestamp < timestamp:
+        # Without a timestamp in its index a segment is searched: it may be one of time 0, or hold none at all. Of one
+        # that has lost its end the index says only what is left.
+        has_none = segment.size_bytes == 0 or 0 <= segment.max_timestamp < timestamp
+        if has_none and not log.damage.has_lost_end(segment.base_offset, above=log.log_start_offset):
             continue
         segment.pin()
         try:
@@ -220,7 +222,7 @@ def _search_segment(log: "Log", segment: Segment, timestamp: int) -> TimestampSe
     except CorruptSegment:
         log.ports.owner.suspect(log, offset)
         raise
-    if limit < segment.size_bytes:
+    if damaged is not None and damaged.segment_base_offset == segment.base_offset:
         raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
     return None
 

@@ -3,11 +3,11 @@
 import pytest
 
 from barnabas.storage.boot_record import BOOT_RECORD
-from barnabas.storage.damage import DamagedRange
+from barnabas.storage.damage import Damage, DamagedRange
 from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER, LOG_SUFFIX, RECOVERY_POINT_CHECKPOINT, segment_file
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
-from tests.unit.storage.logs import NOW, TP, append, batch, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import open_store
 from tests.unit.storage.test_recovery import change, offsets
 
@@ -164,6 +164,32 @@ async def test_a_lost_end_is_known_after_a_clean_stop_though_nobody_scrubs(tmp_p
         await store.directories.close()
         store = await open_store(str(tmp_path), config=config)
         assert list(store.directories.log(TP).damage) == found
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+async def test_a_search_by_time_does_not_step_over_a_lost_end(tmp_path, kept):
+    config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
+    await written(tmp_path, config=config)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes()[: kept * ONE])
+    log = await opened(tmp_path, config)
+    found = [offset_for_timestamp(log, NOW + number).offset for number in range(kept)]
+    assert found == [3 * number for number in range(kept)]
+    for number in range(kept, COUNT):
+        with pytest.raises(CorruptSegment, match="damaged: offsets"):
+            offset_for_timestamp(log, NOW + number)
+    log.set_high_watermark(18)
+    log.advance_log_start_offset(12)
+    assert offset_for_timestamp(log, NOW).offset == 12
+
+
+def test_a_lost_end_that_is_found_again_is_one():
+    damage = Damage([DamagedRange(0, 100, 100, 6, 12, "once")])
+    again = DamagedRange(0, 100, 100, 6, 13, "again")
+    damage.add(again)
+    assert list(damage) == [again]
+    for other in (DamagedRange(0, 50, 100, 3, 6, "before"), DamagedRange(13, 100, 100, 16, 20, "elsewhere")):
+        damage.add(other)
+        assert again in damage
 
 
 async def test_what_is_lost_is_not_forgotten_by_looking_at_what_is_left(tmp_path):

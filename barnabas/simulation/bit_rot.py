@@ -67,6 +67,10 @@ class Blemish:
             return False
         return any(inode is self.inode for _, inode in _segments(self.machine, self.topic_partition))
 
+    def meets(self, inode: Inode, begin: int, end: int) -> bool:
+        """Whether some of it lies in these bytes of a file."""
+        return inode is self.inode and self.position < end and begin < self.position + self.size_bytes
+
 
 class BitRot:
     """All blemishes of a world. The looking changes nothing in the world."""
@@ -87,6 +91,9 @@ class BitRot:
         inode = found[first].inode
         position, bad = draw_damage(chance, found[first : first + _MOST_ENTRIES])
         if inode.data[position : position + len(bad)] == bad:
+            return False
+        # What has rotted already might become what it was.
+        if any(each.meets(inode, position, position + len(bad)) for each in self._left()):
             return False
         durable = bytearray(inode.synced)
         inode.data[position : position + len(bad)] = durable[position : position + len(bad)] = bad

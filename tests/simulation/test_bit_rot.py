@@ -99,6 +99,27 @@ def test_what_nobody_mends_is_found() -> None:
     assert "is damaged at byte" in tally.violations[0]
 
 
+def test_what_rotted_does_not_rot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flip(chance: random.Random, entries: list[Entry]) -> tuple[int, bytes]:
+        position = entries[0].position + 20
+        return position, bytes([entries[0].inode.data[position] ^ 1])
+
+    async def story(scene: Scene) -> None:
+        monkeypatch.setattr("barnabas.simulation.bit_rot.draw_damage", flip)
+        assert await scene.produce(20)
+        number = scene.followers()[0]
+        machine, below = scene.world.machines[number], scene.end(number)
+        chances = [random.Random(1), random.Random(1)]
+        await scene.until(lambda: scene.world.rot.strike(machine, scene.partition, chances[0], below=below))
+        assert not scene.world.rot.strike(machine, scene.partition, chances[1], below=below)
+        assert scene.world.rot.standing()
+        await scene.until(lambda: not scene.world.rot.standing())
+
+    tally = played(story, {**SCRUBBED, "barnabas.scrub.interval.ms": "5000"})
+    assert tally.passed, line(tally)
+    assert tally.blemishes == 1
+
+
 async def led_in_two_epochs(scene: Scene) -> Partition:
     """A follower's replica, with records of two leaders, of whom it was the first."""
     assert await scene.produce(3)

@@ -32,6 +32,7 @@ def controller_settings(config: BrokerConfig) -> Settings:
         inter_broker_listener_name=config.listeners.inter_broker_name,
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
+        min_insync_replicas=config.min_insync_replicas,
         last_replica_defence=config.last_replica_defence,
         auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
         leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,

@@ -37,6 +37,7 @@ class Settings:
     inter_broker_listener_name: str = "PLAINTEXT"
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+    min_insync_replicas: int = 1
     last_replica_defence: bool = True
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10

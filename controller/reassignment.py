@@ -3,7 +3,9 @@
 While a partition moves, its assignment is the target followed by what it had before; `adding` are those that come,
 `removing` those that go. It is complete when every replica of the target lives and is in sync: then the others leave
 the in-sync set in one step, and a leader of the target leads. A cancellation is a move back to what was before. A
-replica in sync is never given up where no other member of the in-sync set stays: that would lose records.
+replica in sync is never given up where no other member of the in-sync set stays: that would lose records. Nor is it
+where fewer would stay than `min.insync.replicas`: so many have what was acknowledged, and Kafka 2.7 lets a cancellation
+leave one copy of it.
 """
 
 from collections.abc import Collection, Sequence
@@ -54,6 +56,14 @@ def leaving(present: Assignment, wanted: Assignment) -> Replicas:
 def would_lose_records(leadership: Leadership | None, wanted: Assignment) -> bool:
     """Whether the whole in-sync set would have to leave."""
     return leadership is not None and not set(leadership.isr) & set(wanted.replicas)
+
+
+def thins_out(leadership: Leadership | None, wanted: Assignment, min_in_sync: int) -> bool:
+    """Whether fewer members of the in-sync set would stay than acknowledged records were promised to have copies."""
+    if leadership is None:
+        return False
+    staying = sum(broker in wanted.replicas for broker in leadership.isr)
+    return staying < min(min_in_sync, len(leadership.isr), len(wanted.replicas))
 
 
 def is_complete(assignment: Assignment, leadership: Leadership | None, live: Collection[BrokerId]) -> bool:

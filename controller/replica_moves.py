@@ -18,9 +18,9 @@ from typing import Final
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, BrokerId, TopicPartition
 from controller import deletion, legacy_requests
-from controller.actions import Action, Report
+from controller.actions import Action, ReadTopicConfig, Report
 from controller.assignments import write_assignments
-from controller.events import ReassignmentsRead
+from controller.events import ReassignmentsRead, TopicConfigRead
 from controller.office import Office, Procedure, batches
 from controller.partitions import settle, write_leaderships
 from controller.questions import DONE, Outcome, Outcomes
@@ -31,6 +31,7 @@ from controller.reassignment import (
     leaving,
     origin_of,
     target_of,
+    thins_out,
     toward,
     would_lose_records,
 )
@@ -45,6 +46,13 @@ _AT_REST: Final = Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition 
 _LOSES: Final = Outcome(
     ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Only replicas that would be removed are in sync: records would be lost."
 )
+
+_THINS: Final = Outcome(
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    "Fewer replicas in sync would stay than min.insync.replicas asks for: acknowledged records could be lost."
+    " Wait until more of those that stay are in sync, or lower min.insync.replicas of the topic.",
+)
+_MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 def on_alter(office: Office, targets: Mapping[TopicPartition, Replicas | None]) -> Procedure[Outcomes]:
@@ -133,7 +141,11 @@ def begin(office: Office, wanted: Mapping[TopicPartition, Assignment]) -> Proced
     for batch in batches(wanted):
         changes = {at: wanted[at] for at in batch if _partition(office, at).assignment != wanted[at]}
         begun = yield from _begin(office, changes)
-        outcomes.update((at, DONE if at in begun or at not in changes else _UNWRITTEN) for at in batch)
+        for at in batch:
+            outcomes[at] = DONE if at in begun or at not in changes else _why_not(office, at, changes[at])
+            if outcomes[at] is _THINS:
+                refused = f"{at} does not go to {list(target_of(changes[at]))}: {_THINS.message}"
+                yield [Report(refused, severe=True)]
     yield from on_isr_changed(office, wanted)
     # Where nobody leads, what is waited for may be another replica now, or none any more (`last_replica`).
     yield from settle(office, [at for at in wanted if _is_leaderless(office, at)], tell=(), reason=_REASON)
@@ -146,9 +158,12 @@ def _begin(office: Office, changes: Mapping[TopicPartition, Assignment]) -> Proc
     """Those of the partitions that are under way to their new assignment, as ZooKeeper has it."""
     state = office.state
     leaves = {at: leaving(_partition(office, at).assignment, each) for at, each in changes.items()}
+    yield from _learn_min_in_sync(office, [at for at in changes if leaves[at]])
 
     def without_leaving(office: Office, at: TopicPartition, partition: Partition) -> Leadership | None:
-        return None if _is_within(partition, changes[at]) else _confined(office, at, partition, changes[at].replicas)
+        if _is_within(partition, changes[at]) or _thins_out(office, at, changes[at]):
+            return None
+        return _confined(office, at, partition, changes[at].replicas)
 
     stepping = [at for at in changes if leaves[at]]
     shrunk = yield from write_leaderships(office, stepping, without_leaving, reason=_REASON)
@@ -171,6 +186,28 @@ def _begin(office: Office, changes: Mapping[TopicPartition, Assignment]) -> Proc
         office.outbox.publish(at)
     yield office.flush()
     return begun
+
+
+def _learn_min_in_sync(office: Office, partitions: Iterable[TopicPartition]) -> Procedure[None]:
+    """Read how many copies acknowledged records of these topics have."""
+    names = list(dict.fromkeys(at.topic for at in partitions))
+    if not names:
+        return
+    replies = yield [ReadTopicConfig(name) for name in names]
+    for name, reply in zip(names, replies, strict=True):
+        text = reply.values.get(_MIN_IN_SYNC, "") if isinstance(reply, TopicConfigRead) else ""
+        # A tool may have written anything there; brokers take their own value then, too.
+        office.state.topics[name].min_in_sync_replicas = int(text) if text.isdecimal() else None
+
+
+def _thins_out(office: Office, at: TopicPartition, wanted: Assignment) -> bool:
+    own = office.state.topics[at.topic].min_in_sync_replicas
+    least = office.settings.min_insync_replicas if own is None else own
+    return thins_out(_partition(office, at).leadership, wanted, least)
+
+
+def _why_not(office: Office, at: TopicPartition, wanted: Assignment) -> Outcome:
+    return _THINS if _thins_out(office, at, wanted) else _UNWRITTEN
 
 
 def on_isr_changed(office: Office, partitions: Iterable[TopicPartition]) -> Procedure[None]:

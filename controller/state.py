@@ -164,6 +164,9 @@ class Topic:
     unclean_leader_election: bool | None = None
     """What the topic sets, None where it sets nothing; read again whenever it matters."""
 
+    min_in_sync_replicas: int | None = None
+    """As above, for moves that let members of an in-sync set go."""
+
     has_partitions_znode: bool = False
     """Whether the parent of its partitions' znodes is known to be there."""
 

@@ -89,7 +89,6 @@ class SimulatedFile:
             self._disk.maybe_fail("fsync", self._path)
         except OSError:
             self._inode.drop_pending()
-            self._disk.failed_syncs += 1
             raise
         self._disk.step(lambda part: self._inode.sync() if part else None)
 
@@ -136,7 +135,9 @@ class SimulatedDisk:
         self._dead = False
         self.lost_changes = 0
         self.full_hits = 0
-        self.failed_syncs = 0
+        self.failures = 0
+        """How many operations failed as they were told to."""
+
         self.swaps = 0
         """How often a cleaned segment was put in the place of others."""
 
@@ -232,6 +233,7 @@ class SimulatedDisk:
                     fault.skip -= 1
                     continue
                 fault.hits += 1
+                self.failures += 1
                 if fault.hits == fault.times:
                     self._faults.remove(fault)
                 raise OSError(fault.error, os.strerror(fault.error), path)

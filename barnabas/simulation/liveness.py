@@ -154,9 +154,9 @@ class Liveness:
         machine, partition = self._world.machines.get(number), held.get((number, at))
         if machine is None or partition is None or partition.is_offline or not self._is_well(machine):
             return False
-        # A disk that was full may not have taken the note of the last start that a broker believes its logs by, and
-        # what the cache held when a sync failed may be gone from it.
-        return machine.boot == 0 and not machine.disk.full_hits and not machine.disk.failed_syncs
+        # A disk that was full may not have taken the note of the last start that a broker believes its logs by. Where
+        # one failed at a start its logs were missing, and what the cache held when a sync failed may be gone from it.
+        return machine.boot == 0 and not machine.disk.full_hits and not machine.disk.failures
 
     def _look_at_replication(
         self,

@@ -162,7 +162,7 @@ PLANS: Final[Mapping[int, Plan]] = {
             _COUNTS,
         ),
         stories.a_session_outlives_an_epoch,
-        {"brokers": 4},
+        {"brokers": 4, "settings": {"auto.leader.rebalance.enable": "false"}},
     ),
     18: Plan(MODEL[18], stories.the_last_replica_loses_power),
     20: Plan(

@@ -192,6 +192,12 @@ def test_a_lost_end_that_is_found_again_is_one():
         assert again in damage
 
 
+def test_damage_of_which_a_cut_leaves_no_byte_is_forgotten():
+    damage = Damage([DamagedRange(0, 100, 200, 6, 12, "cut in the middle of its offsets")])
+    damage.keep_within(start_offset=0, end_offset=9, end_position=100)
+    assert not damage
+
+
 async def test_what_is_lost_is_not_forgotten_by_looking_at_what_is_left(tmp_path):
     config = LogConfig(segment_bytes=4 * ONE, index_interval_bytes=ONE)
     await written(tmp_path, config=config)

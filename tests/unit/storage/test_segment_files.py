@@ -252,6 +252,9 @@ def test_list_offsets_version_0_names_segments_by_their_files_time(tmp_path):
     assert log.offsets_before(-2, max_count=10) == [0]
     assert log.offsets_before(1_001_000, max_count=10) == [2, 0]
     assert log.offsets_before(999_000, max_count=10) == []
+    log.set_high_watermark(6)
+    log.advance_log_start_offset(1)
+    assert log.offsets_before(-2, max_count=10) == [1], "the oldest that is still there"
 
 
 def test_an_entry_that_lies_in_a_closed_segments_index_is_not_believed(tmp_path, caplog):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.batch import HEADER_BYTES, Codec, frame, read_header
 from barnabas.protocol.records import Record, build_batch, encode_record
-from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_config import LogConfig, TimestampType
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.logs import NOW, Owner, append, make_log, make_ports, offset_for_timestamp, replicate
 
@@ -48,6 +48,14 @@ def test_the_first_record_at_or_after_a_time_is_found(batches, closed, start):
         )
         found = offset_for_timestamp(log, wanted)
         assert (None if found is None else (found.offset, found.timestamp)) == expected
+
+
+def test_of_a_batch_with_one_time_for_all_the_first_record_that_is_still_there_is_found(tmp_path):
+    log = make_log(str(tmp_path), LogConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
+    append(log, memoryview(bytearray(build_batch(records_of([1, 2, 3])))), now_ms=NOW)
+    log.set_high_watermark(3)
+    log.advance_log_start_offset(1)
+    assert offset_for_timestamp(log, NOW).offset == 1
 
 
 def test_a_record_is_found_with_the_epoch_it_was_written_in(tmp_path):

@@ -6,8 +6,7 @@ scrubber, which finds out what is damaged. The answer is the same: its reader is
 
 from collections.abc import Sequence
 
-from barnabas.protocol.batch import CorruptBatch, TruncatedBatch
-from barnabas.protocol.entries import iterate_entries, verify_entry
+from barnabas.protocol.entries import find_bad_offset
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from broker.fetch_conversion import refuse
@@ -42,19 +41,4 @@ async def _check(read: PartitionRead, part: FileSlice, broker: Services) -> None
 
 
 def _first_bad(part: FileSlice, offset: int) -> int | None:
-    """The offset at which a batch does not match its checksum or goes back; None where none does.
-
-    The first one may begin before `offset`; the last one may be cut, unless it is the first.
-    """
-    data, is_first = part.read(), True
-    try:
-        for position, header in iterate_entries(data):
-            verify_entry(data, position, header)
-            if (header.next_offset <= offset) if is_first else header.base_offset < offset:
-                return offset
-            offset, is_first = header.next_offset, False
-    except TruncatedBatch:
-        return offset if is_first else None
-    except CorruptBatch:
-        return offset
-    return None
+    return find_bad_offset(part.read(), offset)

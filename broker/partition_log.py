@@ -8,8 +8,9 @@ from typing import Final
 
 from barnabas.coordinator.outcome import ProducerStamp
 from barnabas.coordinator.ports import LogRefused
+from barnabas.protocol.entries import find_bad_offset
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.runtime.offload import Offload
 from barnabas.storage.append import AppendRejected
 from barnabas.storage.index import CorruptIndex
@@ -89,7 +90,11 @@ class PartitionLog:
         return log.log_start_offset, log.log_end_offset
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """See `CoordinatorLog`. The file is read in a thread."""
+        """See `CoordinatorLog`. The file is read in a thread.
+
+        What does not match its checksum is refused, and the scrubber looks there: another replica has it whole. What is
+        left out here would be forgotten in the whole cluster.
+        """
         self._require_leadership()
         log = self.partition.log
         try:
@@ -99,7 +104,9 @@ class PartitionLog:
             if found is None:
                 return b""
             try:
-                return await self._offload.thread(f"load {self.partition.directory.path}", found.read)
+                data, bad = await self._offload.thread(
+                    f"load {self.partition.directory.path}", _read_and_check, found, offset
+                )
             finally:
                 found.release()
         except OffsetOutOfRange as error:
@@ -110,6 +117,10 @@ class PartitionLog:
             raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except (LogOffline, CorruptSegment, CorruptIndex) as error:
             raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if bad is not None:
+            self.partition.directory.suspect(log, bad)
+            raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"what is read at offset {bad} is damaged")
+        return data
 
     def _leads(self) -> bool:
         return self.partition.is_leader and self.partition.leader_epoch == self.leader_epoch
@@ -117,6 +128,12 @@ class PartitionLog:
     def _require_leadership(self) -> None:
         if not self._leads():
             raise LogRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _read_and_check(found: FileSlice, offset: int) -> tuple[bytes, int | None]:
+    """The bytes, and the first offset at which they are damaged."""
+    data = found.read()
+    return data, find_bad_offset(data, offset)
 
 
 def _producer_refusal(

@@ -10,6 +10,7 @@ from barnabas.protocol.batch import (
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     Buffer,
+    CorruptBatch,
     InvalidRecordCount,
     TruncatedBatch,
     read_header,
@@ -77,6 +78,25 @@ def verify_entry(buf: Buffer, pos: int, header: BatchHeader) -> None:
         verify_message_crc(buf, pos, header)
     else:
         verify_crc(buf, pos, header)
+
+
+def find_bad_offset(buf: Buffer, offset: int) -> int | None:
+    """Where what was read from `offset` on does not match its checksums or goes back; None where it does not.
+
+    The first entry may begin before `offset`; the last one may be cut, unless it is the first.
+    """
+    is_first = True
+    try:
+        for pos, header in iterate_entries(buf):
+            verify_entry(buf, pos, header)
+            if (header.next_offset <= offset) if is_first else header.base_offset < offset:
+                return offset
+            offset, is_first = header.next_offset, False
+    except TruncatedBatch:
+        return offset if is_first else None
+    except CorruptBatch:
+        return offset
+    return None
 
 
 def iterate_entry_records(buf: Buffer, pos: int, header: BatchHeader, max_inflated_bytes: int) -> Iterator[Record]:

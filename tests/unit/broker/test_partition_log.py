@@ -122,6 +122,21 @@ async def test_all_that_stands_in_the_log_is_read_committed_or_not() -> None:
 
 
 @virtual_time
+async def test_what_is_damaged_is_not_read_and_looked_at_by_the_scrubber() -> None:
+    world, log = await log_of()
+    for _ in range(3):
+        await log.append(RECORD)
+    partition = world.partition()
+    file = partition.log.segments.active.log_file
+    at = 2 * len(RECORD) - 1
+    file.pwrite(bytes([file.pread(1, at)[0] ^ 1]), at)
+    assert await refusal_of(log.read(0, 1 << 20)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.directory.suspects == {partition.log: 1}
+    assert len(await log.read(0, 1)) == len(RECORD), "what is before it can be read"
+    assert len(await log.read(2, 1 << 20)) == len(RECORD)
+
+
+@virtual_time
 async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anything_is_written() -> None:
     world, log = await log_of(alone=True)
     await log.append(marker_batch(PRODUCER, 4, 1, commit=True))

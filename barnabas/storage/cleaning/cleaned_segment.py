@@ -5,6 +5,7 @@ is complete all files are synced, and the log has the time of change of the last
 given up the files are removed; those of a worker that was killed are begun anew, or removed when the log is loaded.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -87,20 +88,22 @@ class CleanedSegmentWriter:
         if self._first_timestamp is None:
             self._first_timestamp = int(kept.max_timestamp[0])
 
+        # There may be an entry for each batch: lists are quicker than arrays to go over one by one.
         interval = self._limits.index_interval_bytes
-        place = int(np.searchsorted(starts, self._last_indexed + interval, side="right"))
-        while place < len(kept):
-            self._add_entry(int(kept.last_offset[place]), int(starts[place]))
-            had = int(first_had[place])
-            offset = int(kept.last_offset[had]) if had >= 0 else self._offset_of_max_timestamp
-            self._add_time(int(greatest[place]), offset, closing=False)
-            self._last_indexed = int(starts[place])
-            place = max(place + 1, int(np.searchsorted(starts, self._last_indexed + interval, side="right")))
+        columns = (starts, kept.last_offset, greatest, first_had)
+        positions, last_offsets, times, had_at = (column.tolist() for column in columns)
+        place = bisect_right(positions, self._last_indexed + interval)
+        while place < len(positions):
+            self._add_entry(last_offsets[place], positions[place])
+            had = had_at[place]
+            offset = last_offsets[had] if had >= 0 else self._offset_of_max_timestamp
+            self._add_time(times[place], offset, closing=False)
+            self._last_indexed = positions[place]
+            place = max(place + 1, bisect_right(positions, self._last_indexed + interval))
 
-        had = int(first_had[-1])
-        if had >= 0:
-            self._max_timestamp, self._offset_of_max_timestamp = int(greatest[-1]), int(kept.last_offset[had])
-        self._next_offset = int(kept.last_offset[-1]) + 1
+        if had_at[-1] >= 0:
+            self._max_timestamp, self._offset_of_max_timestamp = times[-1], last_offsets[had_at[-1]]
+        self._next_offset = last_offsets[-1] + 1
 
     def _add_entry(self, last_offset: int, position: int) -> None:
         # An index may have fewer entries than it could, never more than its file has room for.

@@ -148,6 +148,13 @@ class Cluster:
         if at is not None and 0 <= at.leader_epoch < leader_epoch:
             self.forget(topic)
 
+    def doubt_leader(self, topic_partition: TopicPartition) -> None:
+        """Who is said to lead may have been deposed and not know it: let another broker tell who does, if one can."""
+        leader = self.known_leader(topic_partition)
+        if leader is not None:
+            self._leader_epochs.doubt(topic_partition.topic, self._metadata.nodes[leader].address)
+        self.forget(topic_partition.topic)
+
     # Connections.
 
     async def connection(self, node_id: int, *, lane: Hashable = None) -> Connection:

@@ -480,8 +480,8 @@ class Fetcher:
 
     def _refused(self, state: PartitionState, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if state.leave_replica():
-                # A follower may lag behind or start later: the leader knows.
+            if state.leave_replica() or self._positioning.doubts(state):
+                # A follower may lag behind or start later, and a leader may have been deposed: others know.
                 self._back_off([state])
                 return
             log.info("%s: the log has no offset %d", state.topic_partition, state.fetch_offset)

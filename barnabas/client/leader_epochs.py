@@ -24,10 +24,17 @@ class LeaderEpochs:
     def __init__(self) -> None:
         self._newest: dict[str, dict[int, int]] = {}
         self._behind: dict[str, set[Address]] = {}
+        self._teller: dict[str, Address] = {}
+        self._doubted: dict[str, set[Address]] = {}
 
     def is_behind(self, broker: Address) -> bool:
-        """Whether a broker told an older epoch than somebody else."""
-        return any(broker in some for some in self._behind.values())
+        """Whether a broker told an older epoch than somebody else, or may not know of a newer one."""
+        return any(broker in some for some in (*self._behind.values(), *self._doubted.values()))
+
+    def doubt(self, topic: str, leader: Address) -> None:
+        """Until a topic is told of again, who led it and who said so may not know of its newest epochs."""
+        # They may be one and the same, under the address that it registered and under one where we started.
+        self._doubted[topic] = {leader, self._teller.get(topic, leader)}
 
     def hear(self, topic: str, partition: int, leader_epoch: int) -> None:
         """A partition has had this leader epoch; -1 says nothing."""
@@ -38,6 +45,8 @@ class LeaderEpochs:
         self, told: TopicMetadata, known: TopicMetadata | None, *, teller: Address, registered: set[Address]
     ) -> TopicMetadata:
         """What is to be believed of a topic of which a broker told this; `registered` are all brokers."""
+        self._doubted.pop(told.name, None)
+        self._teller[told.name] = teller
         if told.error:
             if told.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._begin_anew(told.name)

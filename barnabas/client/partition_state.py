@@ -45,6 +45,8 @@ class PartitionState:
     """Nothing is read until the caller moves the position."""
     not_before_s: float = 0.0
     failures: int = 0
+    was_doubted: bool = False
+    """Whether others were asked who leads, as who does had said that the log has no `fetch_offset`."""
     replica: int = UNKNOWN
     """The follower that the leader named as nearer (KIP-392), read from up to `replica_until_s`; -1 for the leader."""
     replica_until_s: float = 0.0
@@ -76,7 +78,7 @@ class PartitionState:
         self.wants_committed, self.reset_to, self.error = False, None, None
         self.fetch_offset = self.position = self.finished = UNKNOWN
         self.fetch_epoch = self.position_epoch = self.finished_epoch = self.checked_epoch = UNKNOWN
-        self.buffered, self.failures, self.not_before_s = 0, 0, 0.0
+        self.buffered, self.failures, self.not_before_s, self.was_doubted = 0, 0, 0.0, False
 
     def hand_out(self, *, next_offset: int, leader_epoch: int) -> None:
         self.position, self.position_epoch = next_offset, leader_epoch
@@ -113,4 +115,4 @@ class PartitionState:
         self.failures = min(self.failures + 1, 16)
 
     def succeed(self) -> None:
-        self.failures, self.not_before_s = 0, 0.0
+        self.failures, self.not_before_s, self.was_doubted = 0, 0.0, False

@@ -88,6 +88,17 @@ class Positioning:
         else:
             state.look_for(timestamp)
 
+    def doubts(self, state: PartitionState) -> bool:
+        """Whether another broker is to be asked who leads, before it is believed that the log has no such offset.
+
+        Once for each position: whoever leads then is believed.
+        """
+        if state.was_doubted:
+            return False
+        state.was_doubted = True
+        self._cluster.doubt_leader(state.topic_partition)
+        return True
+
     async def _read_committed(self, states: Sequence[PartitionState]) -> None:
         if not states:
             return

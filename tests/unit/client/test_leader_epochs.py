@@ -78,6 +78,30 @@ async def test_what_a_group_committed_is_not_looked_for_at_a_leader_of_an_older_
 
 
 @virtual_time
+async def test_where_a_leader_has_no_such_offset_another_broker_is_asked_first_who_leads() -> None:
+    small = cluster_with_log(2, NEW)
+    fill(small, T0, 12)
+    leave_behind(small)
+    async with asyncio.timeout(60), MemoryWire(small).cluster() as cluster, Consumer(cluster, EARLY) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 9)
+        assert await read(consumer, 3) == {T0: [9, 10, 11]}
+    assert fetched_from(small, 1), "it was asked first, as it took itself for the leader"
+
+
+@virtual_time
+async def test_where_every_broker_names_that_leader_it_is_believed() -> None:
+    small = cluster_with_log(1, NEW)
+    fill(small, T0, 3)
+    async with asyncio.timeout(60), MemoryWire(small).cluster() as cluster, Consumer(cluster, EARLY) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 9)
+        assert await read(consumer, 3) == {T0: [0, 1, 2]}
+    tellers = {each.node_id for each in small.asked if each.key is ApiKey.METADATA}
+    assert len(tellers) > 1
+
+
+@virtual_time
 async def test_what_is_known_of_a_leader_stays_and_the_next_question_goes_to_another_broker() -> None:
     small = cluster_with_log(2, NEW)
     async with MemoryWire(small).cluster() as cluster:

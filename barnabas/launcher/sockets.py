@@ -2,15 +2,42 @@
 
 import contextlib
 import errno
+import random
 import socket
+from pathlib import Path
+
+_FIRST_PORT = 10_000
+# RFC 6335, section 6: from here on ports are given to connections where a system says nothing else.
+_FIRST_EPHEMERAL_PORT = 49_152
+_EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port of `host` on which nobody listens now."""
-    with contextlib.closing(_socket_for(host)) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_port(host: str = "127.0.0.1", count: int = 1) -> int:
+    """A TCP port of `host` on which nobody listens now; with `count`, the first of so many in a row.
+
+    None of them is one that the system gives to outgoing connections: such a one can be taken between the moment it is
+    chosen and the moment somebody listens there, and while a server that had it is down.
+
+    Raises:
+        OSError: `host` is no address of this machine, or a thousand draws found none.
+    """
+    ports = range(_FIRST_PORT, _first_ephemeral_port() - count + 1)
+    if not ports:
+        raise OSError(errno.EADDRNOTAVAIL, f"{_EPHEMERAL_PORTS} leaves no {count} ports from {_FIRST_PORT} to servers")
+    # Not from a seed: processes that choose at the same time must not choose the same.
+    draws = random.SystemRandom()
+    for _ in range(1000):
+        first = draws.choice(ports)
+        if all(is_free(host, port) for port in range(first, first + count)):
+            return first
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports in a row found on {host} in {ports}")
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        return int(_EPHEMERAL_PORTS.read_text().split()[0])
+    except FileNotFoundError:
+        return _FIRST_EPHEMERAL_PORT
 
 
 def is_free(host: str, port: int) -> bool:

@@ -6,7 +6,6 @@ that was killed left behind is removed first.
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from barnabas.launcher.sockets import free_port
 from tests.compose.cluster import ComposedCluster
 
 ROOT: Final = Path(__file__).parents[2]
@@ -34,7 +34,8 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposedClust
         pytest.skip("no Docker engine answers")
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode != 0:
         pytest.skip("docker has no plugin `compose`")
-    ports = _free_ports(3)
+    first = free_port(count=3)
+    ports = [first, first + 1, first + 2]
     settings = tmp_path_factory.mktemp("compose") / "settings"
     lines = [f"COMPOSE_PROJECT_NAME={PROJECT}", *(f"BARNABAS_PORT_{n}={port}" for n, port in enumerate(ports, 1))]
     settings.write_text("\n".join(lines) + "\n")
@@ -47,11 +48,3 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposedClust
         yield cluster
     finally:
         cluster.remove()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

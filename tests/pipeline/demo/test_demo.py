@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import random
 import socket
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.launcher.sockets import is_free
+from barnabas.launcher.sockets import free_port
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 560
@@ -34,15 +33,6 @@ def write_changelogs(folder: Path) -> int:
     return PACKAGES * VERSIONS
 
 
-def free_ports(count: int) -> int:
-    """The first of so many in a row that nobody listens on, below those that connections take by themselves."""
-    drawn = random.Random()
-    while True:
-        first = drawn.randrange(20_000, 30_000)
-        if all(is_free("127.0.0.1", first + number) for number in range(count)):
-            return first
-
-
 def run_demo(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "bench.pipeline_demo", *arguments],
@@ -58,7 +48,7 @@ def run_demo(*arguments: str | Path, environment: dict[str, str] | None = None) 
 @pytest.mark.timeout(SECONDS + 30)
 def test_events_go_through_all_jobs_and_the_audit_balances(tmp_path: Path) -> None:
     entries = write_changelogs(tmp_path / "doc")
-    bootstrap = f"127.0.0.1:{free_ports(3)}"
+    bootstrap = f"127.0.0.1:{free_port(count=3)}"
     report = tmp_path / "report" / "demo.json"
     done = run_demo(
         "--changelogs", tmp_path / "doc", "--folder", tmp_path / "demo", "--bootstrap", bootstrap, "--report", report

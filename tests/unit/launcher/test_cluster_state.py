@@ -88,6 +88,18 @@ def test_any_value_survives_a_properties_file(value: str) -> None:
     assert javaproperties.loads(f"key={escape(value)}\n".encode("ascii")) == {"key": value}
 
 
+def test_no_outgoing_connection_takes_a_free_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        given = server.getsockname()[1]
+    first = free_port(count=3)
+    assert all(is_free("127.0.0.1", first + number) for number in range(3))
+    lowest, highest = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert lowest <= given <= highest
+    assert all(free_port() < lowest for _ in range(100))
+    with pytest.raises(OSError, match="servers"):
+        free_port(count=lowest)
+
+
 def test_a_port_is_free_until_somebody_listens_there() -> None:
     port = free_port()
     assert is_free("127.0.0.1", port)

@@ -1,6 +1,7 @@
 """Batch writes on a real Spark: what rows say is what stands in the topics."""
 
 import datetime as dt
+import time
 from typing import Any
 
 import pytest
@@ -15,28 +16,36 @@ ALL_COLUMNS = (
     "key binary, value binary, topic string, partition int, headers array<struct<key: string, value: binary>>, "
     "timestamp timestamp"
 )
+SECONDS = 60
 
 
 def write(table: DataFrame, broker: RunningBroker, *, mode: str = "append", **options: str) -> None:
-    (
-        table.write.format("barnabas")
-        .option("kafka.bootstrap.servers", broker.bootstrap)
-        .options(**options)
-        .mode(mode)
-        .save()
-    )
+    writer = table.write.format("barnabas").option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
+    try:
+        writer.mode(mode).save()
+    finally:
+        # A write fails as soon as one of its tasks does. Another one may come later still and fence the next write's.
+        await_tasks(table.sparkSession)
+
+
+def await_tasks(spark: SparkSession) -> None:
+    deadline = time.monotonic() + SECONDS
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    while running := sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+        assert time.monotonic() < deadline, f"{running} tasks still run after {SECONDS} s"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_rows_say_stands_in_the_topics_to_the_byte(spark: SparkSession, broker: RunningBroker, codec: str) -> None:
     topics = [broker.new_topic(partitions=2, settings={"retention.ms": "-1"}) for _ in range(2)]
-    time = dt.datetime(2023, 11, 14, 22, 13, 20, 123_456, tzinfo=dt.UTC)
+    moment = dt.datetime(2023, 11, 14, 22, 13, 20, 123_456, tzinfo=dt.UTC)
     headers = [("a", b"1"), ("a", None), ("", b""), ("ü", bytes(range(256)))]
     rows: list[tuple[Any, ...]] = [
-        (b"k", b"v" * 1000, topics[0], 0, headers, time),
-        (None, b"", topics[0], 1, None, time + dt.timedelta(days=1)),
-        (b"", None, topics[1], 1, [], time - dt.timedelta(days=1)),
-        (bytes(range(256)), bytes(range(256)), topics[1], 0, [("only", None)], time),
+        (b"k", b"v" * 1000, topics[0], 0, headers, moment),
+        (None, b"", topics[0], 1, None, moment + dt.timedelta(days=1)),
+        (b"", None, topics[1], 1, [], moment - dt.timedelta(days=1)),
+        (bytes(range(256)), bytes(range(256)), topics[1], 0, [("only", None)], moment),
     ] * 50
     write(spark.createDataFrame(rows, ALL_COLUMNS).coalesce(1), broker, **{"kafka.compression.type": codec})
     for topic in topics:

@@ -93,6 +93,12 @@ def stop(process: ProcessIdentity, *, grace_s: float) -> bool:
     return False
 
 
+def pause_child(pid: int) -> None:
+    """SIGSTOP, and return when all threads of this child stand still, or it has ended: `kill` returns before that."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 class LocalProcess:
     """A process started by this one: its identity, and the duty to reap it."""
 
@@ -139,6 +145,10 @@ class LocalProcess:
 
     def send_signal(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
+
+    def pause(self) -> None:
+        """SIGSTOP, and return when it stands still."""
+        pause_child(self.pid)
 
     def stop(self, *, grace_s: float) -> bool:
         """Whether it ended by itself."""

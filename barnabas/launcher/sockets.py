@@ -24,8 +24,7 @@ def free_port(host: str = "127.0.0.1", count: int = 1) -> int:
     ports = range(_FIRST_PORT, _first_ephemeral_port() - count + 1)
     if not ports:
         raise OSError(errno.EADDRNOTAVAIL, f"{_EPHEMERAL_PORTS} leaves no {count} ports from {_FIRST_PORT} to servers")
-    # Not from a seed: processes that choose at the same time must not choose the same.
-    draws = random.SystemRandom()
+    draws = random.Random()
     for _ in range(1000):
         first = draws.choice(ports)
         if all(is_free(host, port) for port in range(first, first + count)):

@@ -190,7 +190,7 @@ class LocalZooKeeper:
 
     def pause(self) -> None:
         """Let it answer nothing, its connections open, until `resume`."""
-        self.process.send_signal(signal.SIGSTOP)
+        self.process.pause()
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)

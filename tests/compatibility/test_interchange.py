@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -135,9 +134,9 @@ def of_kafka(zookeeper: LocalZooKeeper, tmp_path_factory: pytest.TempPathFactory
         life.write_second()
         await_cleaned(second.log_directory, cleaned)
         shown = view(second.bootstrap, life.partitions(), epochs=KAFKAS_SECOND_EPOCH + 1)
-        second.send_signal(signal.SIGSTOP)
+        second.pause()
         killed = copy(second.log_directory, base / "killed")
-        second.send_signal(signal.SIGCONT)
+        second.resume()
     await_unregistered(address)
     return {
         "killed": Left(killed, shown, address),

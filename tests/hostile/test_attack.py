@@ -13,6 +13,7 @@ from typing import Self
 
 import pytest
 
+from barnabas.launcher.processes import pause_child
 from barnabas.protocol.ids import TopicPartition
 from tests.hostile.attacker import Report, Settings
 from tests.hostile.conftest import StartBroker
@@ -68,7 +69,7 @@ class Attacker:
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
-        self._process.send_signal(signal.SIGSTOP)
+        pause_child(self._process.pid)
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.launcher.processes import pause_child
 from barnabas.launcher.sockets import free_port
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
 from tests.support.topics import wait_for_controller
@@ -95,9 +96,9 @@ class JavaProcess:
             process.kill()
             process.wait()
 
-    def send_signal(self, number: signal.Signals) -> None:
+    def resume(self) -> None:
         assert self._process is not None
-        self._process.send_signal(number)
+        self._process.send_signal(signal.SIGCONT)
 
     def _check_alive(self) -> None:
         assert self._process is not None
@@ -211,9 +212,14 @@ class Kafka:
         assert self._broker is not None
         self._broker.kill()
 
-    def send_signal(self, number: signal.Signals) -> None:
+    def pause(self) -> None:
+        """Return when all of its threads stand still."""
         assert self._broker is not None
-        self._broker.send_signal(number)
+        pause_child(self._broker.pid)
+
+    def resume(self) -> None:
+        assert self._broker is not None
+        self._broker.resume()
 
     def _properties(self, zookeeper: str) -> dict[str, str]:
         return {

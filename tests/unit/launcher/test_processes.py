@@ -18,6 +18,11 @@ def started(tmp_path: Path, program: str) -> LocalProcess:
     return process
 
 
+def is_stopped(task: Path) -> bool:
+    text = (task / "stat").read_text()
+    return text[text.rindex(")") + 2] == "T"
+
+
 def test_a_running_process_is_known_by_pid_and_start(tmp_path: Path) -> None:
     process = started(tmp_path, WAITS)
     assert identify(process.pid) == process.identity
@@ -55,7 +60,8 @@ def test_a_process_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> 
 
 def test_a_paused_process_can_be_asked_to_end(tmp_path: Path) -> None:
     process = started(tmp_path, WAITS)
-    process.send_signal(signal.SIGSTOP)
+    process.pause()
+    assert all(is_stopped(task) for task in Path(f"/proc/{process.pid}/task").iterdir())
     assert process.stop(grace_s=5)
     assert process.return_code == -signal.SIGTERM
 

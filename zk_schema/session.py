@@ -67,6 +67,7 @@ from zk_schema.pipeline import (
     Write,
 )
 from zk_schema.port import ChildrenChanged, DataChanged
+from zk_schema.readiness import await_ready
 
 log = logging.getLogger(__name__)
 
@@ -123,13 +124,11 @@ class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
         return super().create_connection(*args, timeout=min(timeout, self._patience_s), **kwargs)
 
-    def select(
-        self, readable: Sequence[Any], writable: Sequence[Any], failed: Sequence[Any], timeout: float | None
-    ) -> Any:
+    def select(self, readable: Sequence[Any], writable: Sequence[Any], _: Sequence[Any], timeout: float | None) -> Any:
         # Two sockets are watched while nothing is owed: the connection, and the one that tells of new requests.
         if timeout is not None and len(readable) == 1:
             timeout = min(timeout, self._patience_s)
-        return super().select(readable, writable, failed, timeout)
+        return await_ready(readable, writable, timeout)
 
     def start(self) -> None:
         """No workers."""

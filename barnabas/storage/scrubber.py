@@ -93,6 +93,8 @@ class _Course:
     looked_up: Segment | None = None
     """The segment whose aborted transactions are known to be readable, or were tried to be made so."""
     place: Place | None = None
+    ahead: list[TopicPartition] = field(default_factory=list)
+    """The logs that come next in the pass, the nearest last: among thousands each step would look for it again."""
     written: bytes = b""
     written_ms: int = 0
     suspects: dict[tuple[TopicPartition, int], None] = field(default_factory=dict)
@@ -275,12 +277,23 @@ class Scrubber:
         if done is None:
             return
         record.next_offset = 0
-        record.partition = min((at for at in directory.logs if at > done), default=None)
+        record.partition = self._next_after(done, course, directory)
         if record.partition is not None:
             self._choose(directory, course)
             return
         self.count.passes += 1
         log.info("%s: all logs were checked; %d ranges are damaged", directory.path, self.damaged_ranges())
+
+    @staticmethod
+    def _next_after(done: TopicPartition, course: _Course, directory: LogDirectory) -> TopicPartition | None:
+        """The next log of the pass by name. One that was made meanwhile may be left to the next pass."""
+        if not course.ahead or course.ahead[-1] <= done:
+            course.ahead = sorted((at for at in directory.logs if at > done), reverse=True)
+        while course.ahead:
+            at = course.ahead.pop()
+            if at > done and at in directory.logs:
+                return at
+        return None
 
     def _next_segment(self, member: Log, course: _Course) -> tuple[Segment, Extent, Place] | None:
         """Where to go on in the log; None at its end."""

@@ -6,6 +6,7 @@ from struct import pack
 import pytest
 
 from barnabas.protocol.entries import iterate_entries
+from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
@@ -150,6 +151,28 @@ async def test_a_pass_goes_on_after_a_restart_where_it_was():
     await world.restart()
     await world.scrub()
     assert seen + world.scrubber.count.checked_bytes == 10 * ONE
+
+
+async def test_a_pass_goes_through_the_logs_by_name_while_some_go_and_others_come():
+    world = await World().start(1)
+    directories = world.store.directories
+
+    def make(number):
+        append(directories.create_log(TopicPartition("z", number)), batch(b"v" * 20))
+
+    for number in range(5):
+        make(number)
+    seen = []
+    while await world.scrubber.step(world.directory):
+        at = world.directory.scrub_record.partition
+        if at not in seen:
+            seen.append(at)
+        if at == TopicPartition("z", 1) and directories.log(TopicPartition("z", 3)) is not None:
+            directories.delete_log(TopicPartition("z", 3))
+            make(9)
+    assert seen == [TP, *(TopicPartition("z", number) for number in (0, 1, 2, 4, 9)), None]
+    assert world.scrubber.count.passes == 1
+    assert world.scrubber.count.checked_bytes == 6 * ONE
 
 
 async def test_what_was_cut_or_retired_while_it_was_read_does_not_count():

@@ -33,6 +33,7 @@ from barnabas.storage.cleaning.clean_job import CleanedSegment, CleanJob, CleanL
 from barnabas.storage.cleaning.clean_plan import SourceSegment
 from bench.compaction_log import INDEX_INTERVAL_BYTES, LogShape, add_shape_options, make_log, shape_of
 from bench.compaction_worker import measured_clean
+from bench.guest_memory import kept_from_host
 from tests.support.java import compile_java
 from tests.support.kafka_jars import BROKER_JARS, class_path, java_command
 
@@ -183,7 +184,7 @@ def main() -> None:
     shape = shape_of(options)
     ours: list[Run] = []
     kafka: list[Run] = []
-    with tempfile.TemporaryDirectory(dir=options.directory) as scratch_name:
+    with tempfile.TemporaryDirectory(dir=options.directory) as scratch_name, kept_from_host():
         scratch = Path(scratch_name)
         classes = compile_java(JAVA_SOURCE, jars=class_path(BROKER_JARS), output=scratch / "classes")
         log = scratch / "log"

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 import psutil
 
+from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Comparison, Plan, Runner
 from bench.side_by_side.contestants import SHIPPED, TOPIC_SETTINGS
 from bench.side_by_side.curves import draw
-from bench.side_by_side.guest_memory import kept_from_host
 from bench.side_by_side.journal import Journal
 from bench.side_by_side.row import Row
 from bench.side_by_side.rows import coordinators, growth, life, requests, volume

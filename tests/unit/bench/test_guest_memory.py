@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from bench.side_by_side import guest_memory
-from bench.side_by_side.guest_memory import kept_from_host
+from bench.guest_memory import kept_from_host
 
 
 @pytest.fixture

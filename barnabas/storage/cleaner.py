@@ -35,7 +35,6 @@ from barnabas.storage.cleaner_job import (
     describe_log,
     make_job,
     measure_sources,
-    remove_leftovers,
 )
 from barnabas.storage.cleaner_report import (
     CLEANED,
@@ -61,6 +60,7 @@ from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import CLEANER_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.index import CorruptIndex
+from barnabas.storage.leftovers import remove_cleaned
 from barnabas.storage.log import Log
 from barnabas.storage.maintenance import sweep_log
 from barnabas.storage.replacement import replace_segments
@@ -462,7 +462,7 @@ class Cleaner:
     async def _tidy(self, directory: LogDirectory, member: Log) -> None:
         """Remove what the worker has left over."""
         try:
-            await self._offload.thread(f"flush:{directory.path}", remove_leftovers, self._disk, member.directory)
+            await self._offload.thread(f"flush:{directory.path}", remove_cleaned, self._disk, member.directory)
         except FileNotFoundError:
             return
         except OSError as error:

@@ -11,7 +11,8 @@ from typing import Final
 from barnabas.runtime.disk import Disk
 from barnabas.storage.cleaning.clean_job import CleanJob, CleanLimits, LastOfProducer
 from barnabas.storage.cleaning.clean_plan import CleanRange, LogFacts, SegmentFacts, SourceSegment, delete_horizon_ms
-from barnabas.storage.file_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.storage.leftovers import remove_cleaned
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import MAX_INT64
 from barnabas.storage.producer_state import ProducerEntry
@@ -95,7 +96,7 @@ def choose_sources(member: Log, cleanable: CleanRange) -> list[SourceFiles]:
 
 def measure_sources(disk: Disk, directory: str, files: Sequence[SourceFiles]) -> tuple[SourceSegment, ...]:
     """Sizes and ages from the disk; what an earlier worker left over goes. Runs in a thread. Raises OSError."""
-    remove_leftovers(disk, directory)
+    remove_cleaned(disk, directory)
     return tuple(
         SourceSegment(
             source.base_offset,
@@ -108,13 +109,6 @@ def measure_sources(disk: Disk, directory: str, files: Sequence[SourceFiles]) ->
         )
         for source in files
     )
-
-
-def remove_leftovers(disk: Disk, directory: str) -> None:
-    """Remove the files of a worker that did not finish. Raises OSError."""
-    for name in disk.list_directory(directory):
-        if name.endswith(CLEANED_SUFFIX):
-            disk.remove(f"{directory}/{name}")
 
 
 def make_job(

@@ -5,6 +5,10 @@ finished one that was being put into place: the logs among them are finished (`S
 lowest `.cleaned` offset, which belong to a split that did not finish and whose original is still there. Of their
 indexes that of the aborted transactions is kept, because the log alone does not tell where those began that are older
 than the segment; where a crash came between the two, the log has its name already. An index without a log is removed.
+
+So while a log runs no `.cleaned` file of work that was given up may lie below a `.swap` file: the swap would be taken
+for a part of a split and removed, and the original that it stands for is gone. Whoever writes `.cleaned` files calls
+`remove_cleaned` first.
 """
 
 import logging
@@ -69,6 +73,13 @@ def tidy(disk: Disk, directory: str) -> Contents:
         _offset(name) for name in names if name.endswith(SNAPSHOT_SUFFIX) and offset_of(name) is not None
     )
     return Contents(names, segments, swaps, snapshots)
+
+
+def remove_cleaned(disk: Disk, directory: str) -> None:
+    """Remove what was written for a replacement that was given up. Raises OSError."""
+    for name in disk.list_directory(directory):
+        if name.endswith(CLEANED_SUFFIX):
+            disk.remove(f"{directory}/{name}")
 
 
 def finish_swap(disk: Disk, directory: str, contents: Contents, base_offset: int, *, next_offset: int) -> None:

@@ -23,6 +23,7 @@ from barnabas.storage.file_names import (
     TXN_INDEX_SUFFIX,
     segment_file,
 )
+from barnabas.storage.leftovers import remove_cleaned
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.scan import CorruptSegment, scan_segment
 
@@ -75,6 +76,7 @@ def write_over(target: File, spool: File, fill: Fill) -> None:
 
 def write_anew(disk: Disk, segment: DamagedSegment, spool: File, fills: Sequence[Fill]) -> CleanedSegment:
     """Write the segment with `fills` instead of all its damage, as `.cleaned`. Raises CorruptSegment if more is bad."""
+    remove_cleaned(disk, segment.directory)
     log_path = segment.path(LOG_SUFFIX, CLEANED_SUFFIX)
     source = disk.open(segment.path(LOG_SUFFIX), writable=False)
     target = disk.open(log_path, create=True)
@@ -104,7 +106,6 @@ def write_anew(disk: Disk, segment: DamagedSegment, spool: File, fills: Sequence
     scan.time_index.maybe_append(scan.max_timestamp, scan.offset_of_max_timestamp - segment.base_offset)
     _write(disk, segment.path(INDEX_SUFFIX, CLEANED_SUFFIX), scan.offset_index.encode())
     _write(disk, segment.path(TIME_INDEX_SUFFIX, CLEANED_SUFFIX), scan.time_index.encode())
-    disk.remove(segment.path(TXN_INDEX_SUFFIX, CLEANED_SUFFIX))
     if segment.has_txn_index:
         aborted = disk.read_bytes(segment.path(TXN_INDEX_SUFFIX))
         _write(disk, segment.path(TXN_INDEX_SUFFIX, CLEANED_SUFFIX), aborted)

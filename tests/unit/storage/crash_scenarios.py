@@ -8,12 +8,14 @@ may be there, and no offset may be missing in between.
 from barnabas.protocol.entries import iterate_entries
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.boot_record import BOOT_RECORD
+from barnabas.storage.cleaning.clean_job import CleanedSegment
 from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.mended_segment import DamagedSegment, spool_path, write_anew
 from barnabas.storage.replacement import replace_segments
 from barnabas.storage.scrubber import Scrubber, ScrubSettings
+from barnabas.storage.segment import Segment
 from tests.support.clock import ManualClock
 from tests.support.crash_points import CrashPoint, Scenario
 from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
@@ -445,14 +447,30 @@ class WriteAnew(LogScenario):
         self.disk = disk
 
     async def act(self) -> None:
-        segment = self.log.segments.first
+        await self.replace(self.write_anew(self.log.segments.first))
+
+    def write_anew(self, segment: Segment) -> CleanedSegment:
         assert segment.growing is None
-        spool = self.disk.open(spool_path(self.log.directory, 0), create=True)
-        plan = DamagedSegment(self.log.directory, 0, 3, segment.size_bytes, False, 1)
-        made = write_anew(self.disk, plan, spool, [])
+        base_offset = segment.base_offset
+        spool = self.disk.open(spool_path(self.log.directory, base_offset), create=True)
+        plan = DamagedSegment(self.log.directory, base_offset, base_offset + 3, segment.size_bytes, False, 1)
+        return write_anew(self.disk, plan, spool, [])
+
+    async def replace(self, made: CleanedSegment) -> None:
         offload = self.store.offload
         assert await replace_segments(self.directory, self.log, made, generation=self.log.generation, offload=offload)
         await self.background()
+
+
+class WriteAnewBehindOneGivenUp(WriteAnew):
+    """So is the next one, when what was made for the first one was given up because the log had changed."""
+
+    async def prepare(self, disk) -> None:
+        await super().prepare(disk)
+        self.write_anew(self.log.segments.first)
+
+    async def act(self) -> None:
+        await self.replace(self.write_anew(self.log.segments[1]))
 
 
 def append_copy(log: Log, data: bytes) -> None:
@@ -481,4 +499,5 @@ SCENARIOS = (
     Renew,
     Delete,
     WriteAnew,
+    WriteAnewBehindOneGivenUp,
 )

@@ -193,7 +193,7 @@ class LogLoader:
                 break
             producers.end_offset = max(producers.end_offset, next_base or 0)
             if producers.end_offset > self._log_start_offset and not self._damage and self._hidden_from is None:
-                self._snapshots.write(producers)
+                self._snapshots.write_anew(producers)
         self._producers = producers
 
     def _told_end(self, next_base: int | None, *, may_have_gaps: bool) -> int:

@@ -35,9 +35,12 @@ class Snapshots:
 
     def write(self, producers: ProducerState) -> None:
         """Write the state as it is at its end offset, unless there is such a snapshot. Raises OSError."""
+        if producers.end_offset not in self._offsets:
+            self.write_anew(producers)
+
+    def write_anew(self, producers: ProducerState) -> None:
+        """Write it whatever is there, which after a crash may be torn, or whole and not synced. Raises OSError."""
         offset = producers.end_offset
-        if offset in self._offsets:
-            return
         data = encode_snapshot(producers)
         file = self._disk.open(self.path(offset), create=True)
         try:
@@ -45,8 +48,10 @@ class Snapshots:
             file.truncate(len(data))
         finally:
             file.close()
-        insort(self._offsets, offset)
-        self._unsynced.append(offset)
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
+        if offset not in self._unsynced:
+            self._unsynced.append(offset)
 
     def take_unsynced(self) -> tuple[File, ...]:
         """The snapshots that no flush was told of yet; the caller syncs and closes them."""

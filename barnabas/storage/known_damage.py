@@ -3,6 +3,9 @@
 What shows damage at a start may be gone at the next one: indexes that tell of batches which a segment has lost are
 built again, and what is behind a recovery point is not looked at. So what was found is kept first, whether or not
 anybody checks the logs later on. The file is the scrubber's (`scrub_record.py`), which writes it from then on.
+
+The record may be older than the log: a kill may have come after damage was mended, or cut and fetched again, and before
+that was written. Bytes that are good again the scrubber finds; a lost end has none, so that is looked at here.
 """
 
 from barnabas.protocol.ids import TopicPartition
@@ -10,6 +13,7 @@ from barnabas.runtime.disk import Disk
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log
+from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
 
 
@@ -24,13 +28,30 @@ def recall_damage(directory: LogDirectory, disk: Disk) -> None:
     for at, member in directory.logs.items():
         # What loading found is newer than what was known before.
         found = list(member.damage)
-        for damaged in (*record.damage.get(at, ()), *found):
+        known_before = (each for each in record.damage.get(at, ()) if not _is_there_again(member, each))
+        for damaged in (*known_before, *found):
             member.damage.add(damaged)
         forget_what_went(member)
     known = known_damage(directory)
     if known != {at: tuple(ranges) for at, ranges in record.damage.items()}:
         record.damage = known
         disk.write_durably(path, record.encode())
+
+
+def _is_there_again(member: Log, damaged: DamagedRange) -> bool:
+    """Whether the batches that a segment had lost from its end stand there. Raises OSError."""
+    segment = member.segments[max(0, member.segments.place_of(damaged.segment_base_offset))]
+    if damaged.size_bytes or segment.base_offset != damaged.segment_base_offset:
+        return False
+    lost_from = max(damaged.start_offset, member.log_start_offset)
+    try:
+        position = segment.position_of(lost_from)
+        if position is None:
+            return False
+        _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
+        return begin_of(segment.log_file, position, header) <= lost_from
+    except CorruptSegment:
+        return False
 
 
 def known_damage(directory: LogDirectory) -> dict[TopicPartition, tuple[DamagedRange, ...]]:

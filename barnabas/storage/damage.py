@@ -121,6 +121,10 @@ class Damage:
             for known in self._ranges
         )
 
+    def ends_lost_at(self, offset: int) -> bool:
+        """Whether a segment has lost its end up to `offset`: what is appended there belongs into another."""
+        return any(not known.size_bytes and known.end_offset == offset for known in self._ranges)
+
     def first_after(self, offset: int) -> DamagedRange | None:
         """The first range that reaches over `offset`."""
         return next((known for known in self._ranges if known.end_offset > offset), None)

@@ -222,7 +222,7 @@ async def _settle(directory: LogDirectory, offload: Offload, waiting: Iterator[L
 def _adopt(directory: LogDirectory, loaded: Log, high_watermark: int, *, is_future: bool) -> None:
     loaded.set_high_watermark(high_watermark)
     (directory.futures if is_future else directory.logs)[loaded.topic_partition] = loaded
-    if any(each.position == each.end_position and each.end_offset == loaded.log_end_offset for each in loaded.damage):
+    if loaded.damage.ends_lost_at(loaded.log_end_offset):
         # A batch behind what is lost would seem to jump ahead there, or close the gap, at the next start.
         loaded.roll("it has lost its end")
     # What recovery found may be in the page cache only, the cuts it found or made too.

@@ -8,6 +8,8 @@ The record may be older than the log: a kill may have come after damage was mend
 that was written. Bytes that are good again the scrubber finds; a lost end has none, so that is looked at here.
 """
 
+from dataclasses import replace
+
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import Disk
 from barnabas.storage.damage import DamagedRange
@@ -28,9 +30,10 @@ def recall_damage(directory: LogDirectory, disk: Disk) -> None:
     for at, member in directory.logs.items():
         # What loading found is newer than what was known before.
         found = list(member.damage)
-        known_before = (each for each in record.damage.get(at, ()) if not _is_there_again(member, each))
+        known_before = [_still_lost(member, each) for each in record.damage.get(at, ())]
         for damaged in (*known_before, *found):
-            member.damage.add(damaged)
+            if damaged is not None:
+                member.damage.add(damaged)
         forget_what_went(member)
     known = known_damage(directory)
     if known != {at: tuple(ranges) for at, ranges in record.damage.items()}:
@@ -38,20 +41,25 @@ def recall_damage(directory: LogDirectory, disk: Disk) -> None:
         disk.write_durably(path, record.encode())
 
 
-def _is_there_again(member: Log, damaged: DamagedRange) -> bool:
-    """Whether the batches that a segment had lost from its end stand there. Raises OSError."""
-    segment = member.segments[max(0, member.segments.place_of(damaged.segment_base_offset))]
+def _still_lost(member: Log, damaged: DamagedRange) -> DamagedRange | None:
+    """What is left of a lost end: none of what stands there again, nor what follows. Raises OSError."""
+    place = max(0, member.segments.place_of(damaged.segment_base_offset))
+    segment = member.segments[place]
     if damaged.size_bytes or segment.base_offset != damaged.segment_base_offset:
-        return False
+        return damaged
     lost_from = max(damaged.start_offset, member.log_start_offset)
     try:
         position = segment.position_of(lost_from)
-        if position is None:
-            return False
-        _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
-        return begin_of(segment.log_file, position, header) <= lost_from
+        if position is not None:
+            _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
+            follows = begin_of(segment.log_file, position, header)
+        else:
+            follows = (
+                member.log_end_offset if place + 1 == len(member.segments) else member.segments[place + 1].base_offset
+            )
     except CorruptSegment:
-        return False
+        return damaged
+    return replace(damaged, end_offset=min(damaged.end_offset, follows)) if lost_from < follows else None
 
 
 def known_damage(directory: LogDirectory) -> dict[TopicPartition, tuple[DamagedRange, ...]]:

@@ -92,6 +92,9 @@ def truncate(target: "Log", offset: int) -> bool:
     _complete(target, start_offset=min(place.offset, target.log_start_offset), end_offset=place.offset)
     target.leader_epochs.truncate_from_end(place.offset)
     target.note_epochs_changed()
+    if target.damage.ends_lost_at(place.offset):
+        # As after a start: to the next one a batch behind what is lost would seem to jump ahead.
+        target.roll("it has lost its end")
     return True
 
 

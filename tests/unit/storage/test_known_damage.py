@@ -66,3 +66,33 @@ async def test_a_lost_end_that_was_cut_and_fetched_again_before_a_kill_is_not_be
     assert log is not None
     assert (list(log.damage), log.log_end_offset) == ([], end)
     assert read_bytes(log, 1) == good[ONE : end * ONE]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("is_recorded", [True, False])
+async def test_what_is_appended_behind_a_cut_within_a_lost_end_outlives_the_next_kill(
+    tmp_path: Path, count: int, is_recorded: bool
+) -> None:
+    store, _ = await lost_end(tmp_path)
+    directory = store.directories.directories[0]
+    await directory.carry_out_flushes()
+    await directory.checkpoint_all()
+    record = (tmp_path / "barnabas.scrub").read_text()
+    log = store.directories.log(TP)
+    assert log is not None
+    log.set_high_watermark(2)
+    await store.directories.truncate({TP: 2})
+    assert [(each.start_offset, each.end_offset) for each in log.damage] == [(1, 2)]
+    for number in range(2, 2 + count):
+        replicate(log, batch(b"w" * 20, base_offset=number, leader_epoch=1))
+    store.kill()
+    if is_recorded:
+        (tmp_path / "barnabas.scrub").write_text(record.replace('"end_offset": 3', '"end_offset": 2'))
+    for _ in range(2):
+        store = await open_store(str(tmp_path), config=CONFIG)
+        log = store.directories.log(TP)
+        assert log is not None
+        assert [(each.start_offset, each.end_offset) for each in log.damage] == [(1, 2)]
+        assert log.log_end_offset == 2 + count
+        assert len(read_bytes(log, 2)) == count * ONE
+        store.kill()

@@ -77,6 +77,16 @@ class ScrubCount:
     mended: int = 0
 
 
+@dataclass(slots=True, frozen=True)
+class _GoodRun:
+    """Bytes of a segment that were checked one piece after the other, and are good."""
+
+    segment: Segment
+    generation: int
+    position: int
+    end_position: int
+
+
 @dataclass(slots=True)
 class _Course:
     """Where the scrubber is in one directory. `place` is in `segment` of `current`.
@@ -95,6 +105,7 @@ class _Course:
     place: Place | None = None
     ahead: list[TopicPartition] = field(default_factory=list)
     """The logs that come next in the pass, the nearest last: among thousands each step would look for it again."""
+    run: _GoodRun | None = None
     written: bytes = b""
     written_ms: int = 0
     suspects: dict[tuple[TopicPartition, int], None] = field(default_factory=dict)
@@ -383,8 +394,12 @@ class Scrubber:
             course.place = Place(0, segment.base_offset)
             return False
         known = list(member.damage)
+        # What is known may be longer than a piece.
+        begin, end = self._begin_of_run(course, member, segment), piece.place.position
         if known:
-            member.damage.forget(segment.base_offset, position=course.place.position, end_position=piece.place.position)
+            member.damage.forget(segment.base_offset, position=begin, end_position=end)
+        good_from = piece.damaged[-1].end_position if piece.damaged else begin
+        course.run = _GoodRun(segment, member.generation, good_from, end)
         is_new = False
         for damaged in piece.damaged:
             if damaged.end_offset > member.log_start_offset:
@@ -401,6 +416,15 @@ class Scrubber:
         if is_new:
             self._on_damage(member)
         return True
+
+    @staticmethod
+    def _begin_of_run(course: _Course, member: Log, segment: Segment) -> int:
+        """Where the good bytes begin that end where the piece does that was just checked."""
+        assert course.place is not None
+        run, position = course.run, course.place.position
+        if run is None or run.segment is not segment or run.generation != member.generation:
+            return position
+        return run.position if run.end_position == position else position
 
     async def _maybe_keep(self, directory: LogDirectory, course: _Course) -> None:
         if not course.written or self._clock.monotonic_ms() - course.written_ms >= _RECORD_EACH_MS:

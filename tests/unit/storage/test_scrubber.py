@@ -10,7 +10,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
-from barnabas.storage.scrubber import Scrubber, ScrubSettings
+from barnabas.storage.scrubber import PIECE_BYTES, Scrubber, ScrubSettings
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
 from tests.unit.storage.stores import open_store
@@ -336,3 +336,28 @@ async def test_an_index_that_a_reader_found_to_lie_is_built_again_in_the_running
     assert offsets(read_bytes(world.log, 5, max_bytes=1)) == [5]
     assert segment.index_problem is None
     assert not world.log.damage
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_damage_longer_than_a_piece_is_forgotten_when_its_bytes_are_good_again(restarts):
+    world = World()
+    world.config = LogConfig()
+    await world.start()
+    world.store.directories.create_log(TP)
+    for _ in range(30):
+        append(world.log, batch(b"v" * 10_000))
+    await world.directory.flush(world.log, 30)
+    one = world.log.size_bytes // 30
+    good = world.log.segments.active.log_file.pread(20 * one, 5 * one)
+    world.damage(5 * one, bytes(20 * one))
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(5, 25)]
+    assert 20 * one > PIECE_BYTES
+    # Half of it is not enough.
+    for mended, left in ((10, [(15, 25)]), (20, [])):
+        world.damage(5 * one, good[: mended * one])
+        if restarts:
+            await world.restart()
+        world.store.clock.advance(ScrubSettings().interval_ms)
+        await world.scrub()
+        assert [(each.start_offset, each.end_offset) for each in world.log.damage] == left

@@ -187,9 +187,10 @@ class LogLoader:
             elif scan.problem is None and scan.next_offset < told_end:
                 # A power cut may keep a segment's name and lose the end of the one before it.
                 scan.problem = f"it ends at offset {scan.next_offset}, the next segment begins at {next_base}"
-            self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
             if scan.problem is not None:
                 self._cut_after(scan, path, size_bytes, bases[place + 1 :])
+            self._adopt(base_offset, scan, size_bytes, sealed=next_base is not None and scan.problem is None)
+            if scan.problem is not None:
                 break
             producers.end_offset = max(producers.end_offset, next_base or 0)
             if producers.end_offset > self._log_start_offset and not self._damage and self._hidden_from is None:
@@ -261,9 +262,11 @@ class LogLoader:
         self._report.cut.append(
             f"{size_bytes - scan.valid_bytes} bytes of {path} from byte {scan.valid_bytes} ({scan.problem})"
         )
-        for base_offset in later:
+        self._report.cut += [f"the later segment at offset {base_offset}" for base_offset in later]
+        # From the last one on, and before the damage goes: of a crash in between no gap must stay that seems to be one
+        # of compaction.
+        for base_offset in reversed(later):
             segment = self._new_segment(base_offset)
-            self._report.cut.append(f"the later segment at offset {base_offset}")
             segment.rename(DELETED_SUFFIX)
             segment.remove_files()
         self._disk.fsync_directory(self._directory)

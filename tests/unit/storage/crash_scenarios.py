@@ -348,6 +348,34 @@ class Recover(Start):
         self.disk = disk
 
 
+class RecoverKafka(Start):
+    """A recovery that cuts in the middle of what a broker of Kafka has left of a compacted log, which may have gaps."""
+
+    config = LogConfig(segment_bytes=3 * ONE, index_interval_bytes=1, file_delete_delay_ms=0, compact=True)
+
+    async def prepare(self, disk) -> None:
+        await self.open(disk)
+        self.append(12)
+        await self.flush()
+        await self.close()
+        self.flushed = 4
+        disk.remove(f"{self.root}/{CLEAN_SHUTDOWN_MARKER}")
+        disk.remove(f"{self.root}/{BOOT_RECORD}")
+        disk.write_durably(f"{self.root}/{RECOVERY_POINT_CHECKPOINT}", b"0\n1\ntopic 0 3\n")
+        file = disk.open(f"{self.root}/topic-0/{3:020}.log")
+        file.pwrite(bytes(ONE), ONE)
+        file.fsync()
+        disk.kill()
+        disk.restart()
+        self.disk = disk
+        # What was written behind the damage counts for nothing.
+        self.records = 4
+
+    async def act(self) -> None:
+        await self.open(self.disk)
+        await self.background()
+
+
 class FindLostEnd(Start):
     """A start that finds that a closed segment has lost its last batches, as its index tells, and a clean stop."""
 
@@ -492,6 +520,7 @@ SCENARIOS = (
     Close,
     Start,
     Recover,
+    RecoverKafka,
     FindLostEnd,
     FindLostEndOfKafka,
     FindLostEndAfterKill,

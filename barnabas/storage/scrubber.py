@@ -31,6 +31,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.aborted_rebuilding import lacks_aborted, rebuild_aborted
+from barnabas.storage.damage import DamagedRange
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import LOG_SUFFIX, TXN_INDEX_SUFFIX
@@ -393,6 +394,9 @@ class Scrubber:
         if was_unsure and piece.damaged and piece.damaged[0].position == course.place.position:
             course.place = Place(0, segment.base_offset)
             return False
+        lost = _lost_end(member, segment, piece.place)
+        if lost is not None:
+            piece.damaged.append(lost)
         known = list(member.damage)
         # What is known may be longer than a piece.
         begin, end = self._begin_of_run(course, member, segment), piece.place.position
@@ -444,6 +448,24 @@ def _extent(member: Log, segment: Segment, next_base: int, epochs: Sequence[Epoc
         member.config.max_decompressed_bytes,
         member.config.compact,
     )
+
+
+def _lost_end(member: Log, segment: Segment, place: Place) -> DamagedRange | None:
+    """What a closed segment that is good up to `place` has lost behind it, if that is its end and nobody knows yet.
+
+    A gap before the next segment says nothing where a log is compacted; but the last entry of the time index names a
+    batch. A start looks only whether an index points behind the end, and not each batch has an entry there.
+    """
+    next_place = member.segments.place_of(segment.base_offset) + 1
+    if segment.growing is not None or place.position != segment.size_bytes or next_place == len(member.segments):
+        return None
+    lost_from, end_offset = place.next_offset, member.segments[next_place].base_offset
+    if not lost_from <= segment.offset_of_max_timestamp < end_offset:
+        return None
+    if member.damage.has_lost_end(segment.base_offset, above=lost_from):
+        return None
+    end, problem = place.position, f"the segment has lost its end: it held offset {segment.offset_of_max_timestamp}"
+    return DamagedRange(segment.base_offset, end, end, lost_from, end_offset, problem)
 
 
 def _check_and_let_go(file: File, extent: Extent, place: Place) -> ScrubPiece:

@@ -361,3 +361,26 @@ async def test_damage_longer_than_a_piece_is_forgotten_when_its_bytes_are_good_a
         world.store.clock.advance(ScrubSettings().interval_ms)
         await world.scrub()
         assert [(each.start_offset, each.end_offset) for each in world.log.damage] == left
+
+
+@pytest.mark.parametrize("compact", [False, True])
+async def test_a_lost_end_that_no_index_points_behind_is_found_by_the_time_of_its_last_batch(compact):
+    world = World()
+    world.config = LogConfig(segment_bytes=4 * ONE, file_delete_delay_ms=0, compact=compact)
+    await world.start(10)
+    await world.store.directories.close()
+    file = world.disk.open(PATH)
+    file.truncate(2 * ONE)
+    file.fsync()
+    world.disk.kill()
+    world.disk.restart()
+    await world.start()
+    assert not world.log.damage
+    for _ in range(2):
+        world.store.clock.advance(ScrubSettings().interval_ms)
+        await world.scrub()
+        assert [(each.start_offset, each.end_offset, each.size_bytes) for each in world.log.damage] == [(2, 4, 0)]
+    assert (len(world.told), world.scrubber.count.found) == (1, 1)
+    assert readable(world.log) == [0, 1, 4, 5, 6, 7, 8, 9]
+    await world.restart()
+    assert [(each.start_offset, each.end_offset, each.size_bytes) for each in world.log.damage] == [(2, 4, 0)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.side_by_side import guest_memory
+from bench import guest_memory
 from bench.guest_memory import kept_from_host
 
 

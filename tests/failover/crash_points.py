@@ -17,7 +17,8 @@ from barnabas.simulation.disk import Crashed
 from tests.failover.world.disks import Ext4Image
 from tests.support.crash_points import Change, CrashPoint
 from tests.support.cutting_disk import CuttingDisk
-from tests.unit.storage.crash_scenarios import SCENARIOS, LogScenario
+from tests.unit.storage.crash_scenarios import SCENARIOS
+from tests.unit.storage.log_scenario import LogScenario
 
 _IMAGE_BYTES = 64 << 20
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.crash_points import changes_of, play, points_of
-from tests.unit.storage.crash_scenarios import SCENARIOS, LogScenario
+from tests.unit.storage.crash_scenarios import SCENARIOS
+from tests.unit.storage.log_scenario import LogScenario
 from tests.unit.storage.logs import NOW
 
 

@@ -41,3 +41,25 @@ class Entry:
     end_offset: int = -1
     """The log's end that has to be committed first."""
     is_answered: bool = False
+
+
+def refusal_behind(entry: Entry, producer: ProducerStamp, marker_coordinator_epoch: int | None) -> ErrorCode | None:
+    """Why the log will refuse a producer's batch, or with a coordinator's epoch its marker, that follows `entry`.
+
+    Nothing may follow the end of its transaction, and no epoch a later one.
+    """
+    ended = entry.marker
+    before = entry.outcome.producer if ended is None else ended.producer
+    if before is None or before.producer_id != producer.producer_id:
+        return None
+    if ended is not None and marker_coordinator_epoch is None:
+        return ErrorCode.INVALID_TXN_STATE
+    if producer.producer_epoch < before.producer_epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if (
+        ended is not None
+        and marker_coordinator_epoch is not None
+        and marker_coordinator_epoch < ended.coordinator_epoch
+    ):
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    return None

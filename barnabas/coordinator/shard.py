@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
 from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes, pieces
-from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting
+from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting, refusal_behind
 from barnabas.coordinator.loading import Loading
 from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
 from barnabas.coordinator.ports import CoordinatorLog, LogRefused
@@ -179,7 +179,7 @@ class Shard(Generic[M]):
         if machine is None:
             assert self._error is not None
             raise LogRefused(self._error)
-        refusal = self.log.refusal(producer, marker_coordinator_epoch=coordinator_epoch)
+        refusal = self._refusal(producer, coordinator_epoch)
         if refusal is not None:
             raise LogRefused(refusal)
         machine.replay_marker(producer.producer_id, commit=commit)
@@ -312,12 +312,14 @@ class Shard(Generic[M]):
         for entry in entries:
             self._put(entry)
 
-    def _refusal(self, producer: ProducerStamp | None) -> ErrorCode | None:
-        """Nothing may follow the end of its transaction, also where that is still on its way to the log."""
-        ends = (each.marker.producer.producer_id for each in chain(self._appending, self._queue) if each.marker)
-        if producer is not None and producer.producer_id in ends:
-            return ErrorCode.INVALID_TXN_STATE
-        return self.log.refusal(producer)
+    def _refusal(self, producer: ProducerStamp | None, marker_coordinator_epoch: int | None = None) -> ErrorCode | None:
+        """Why the log would refuse this where it is to stand: behind what is still on its way there."""
+        if producer is not None:
+            for each in chain(self._appending, self._queue):
+                refusal = refusal_behind(each, producer, marker_coordinator_epoch)
+                if refusal is not None:
+                    return refusal
+        return self.log.refusal(producer, marker_coordinator_epoch=marker_coordinator_epoch)
 
     def _is_larger(self, entry: Entry, limit: int) -> bool:
         return batch_size(entry.size_bytes) > limit and len(self._batch([entry]) or b"") > limit

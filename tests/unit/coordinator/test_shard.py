@@ -426,6 +426,26 @@ async def test_what_comes_late_for_a_transaction_whose_marker_is_on_its_way_is_r
 
 
 @virtual_time
+async def test_an_epoch_behind_a_later_one_that_is_on_its_way_is_refused_and_costs_no_machine() -> None:
+    run = await opened()
+    run.log.appending.clear()
+    later = asyncio.create_task(run.shard.write_marker(ProducerStamp(7, 5), commit=True, coordinator_epoch=3))
+    begun = run.ask(put("a", "1", producer=ProducerStamp(8, 5)))
+    await turns()
+    with pytest.raises(LogRefused, match="INVALID_PRODUCER_EPOCH"):
+        await run.shard.write_marker(ProducerStamp(7, 4), commit=True, coordinator_epoch=3)
+    with pytest.raises(LogRefused, match="TRANSACTION_COORDINATOR_FENCED"):
+        await run.shard.write_marker(ProducerStamp(7, 5), commit=True, coordinator_epoch=2)
+    with pytest.raises(LogRefused, match="INVALID_PRODUCER_EPOCH"):
+        await run.shard.write_marker(ProducerStamp(8, 4), commit=True, coordinator_epoch=3)
+    assert await run.ask(put("b", "1", producer=ProducerStamp(8, 4))) == "failed: INVALID_PRODUCER_EPOCH"
+    again = asyncio.create_task(run.shard.write_marker(ProducerStamp(7, 5), commit=True, coordinator_epoch=3))
+    run.log.appending.set()
+    await asyncio.gather(later, begun, again)
+    assert len(run.machines) == 1
+
+
+@virtual_time
 async def test_a_marker_hears_why_it_was_not_written() -> None:
     run = Run()
     with pytest.raises(LogRefused, match="COORDINATOR_LOAD_IN_PROGRESS"):

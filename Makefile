@@ -12,7 +12,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
 QUICK_TIERS := tests/unit tests/contract tests/simulation
-SLOW_TIERS := tests/compatibility tests/differential tests/failover tests/hostile tests/pipeline
+WAITING_TIERS := tests/compatibility tests/differential
+SLOW_TIERS := tests/failover tests/hostile tests/pipeline
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status test compose-test soak check bench bench-full pipeline-demo claims sim seeded lock clean
@@ -67,10 +68,12 @@ check: .venv/.stamp-test .venv/.stamp-pipeline
 	$(PYTEST) -q tests/unit/test_house.py tests/unit/house || failed="$$failed house"; \
 	test -z "$$failed" || { echo "make check:$$failed" >&2; exit 1; }
 
-# What is quick and alone runs on both cores; what starts processes has the machine for itself.
+# What is quick and alone runs on both cores, and so does, a file at a time, what waits for other programs most of its time;
+# where faults and loads are timed a test has the machine for itself.
 test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
 	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
+	$(PYTEST) -n 2 --dist loadfile $(ARGS) --junitxml=.reports/test/waiting.xml $(WAITING_TIERS) || failed=1; \
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
 	$(TALLY) .reports/test || failed=1; \
 	test -z "$$failed"

@@ -34,6 +34,14 @@ TEXT_RULES: tuple[Callable[[str, str], Iterator[Violation]], ...] = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Two million nodes of syntax trees go with this module: each later garbage collection of the process, of which
+    simulated clusters ask for many, would look through them."""
+    yield
+    modules.cache_clear()
+
+
 def nothing_in(violations: Iterable[Violation]) -> None:
     found = [str(violation) for violation in violations]
     assert not found, "\n" + "\n".join(found)

@@ -7,6 +7,7 @@ does each failure of a test that drew. Workers of pytest-xdist and processes tha
 import gc
 import os
 import random
+import signal
 from collections.abc import Generator
 from typing import Final
 
@@ -31,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = os.environ.setdefault(SEED, str(random.SystemRandom().getrandbits(31)))
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed
+    # A shell starts what it puts into the background with SIGINT ignored, and every process below inherits that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

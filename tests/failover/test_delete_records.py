@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from barnabas.launcher.cluster import LocalCluster
 from barnabas.protocol.ids import TopicPartition
+from tests.failover.load.watermarks import watermarks
 from tests.support.cluster import new_cluster
 from tests.support.topics import wait_for_leaders
 
@@ -84,22 +85,12 @@ def segments(cluster: LocalCluster, broker_id: int) -> list[int]:
     return sorted(int(path.name[:20]) for path in Path(cluster.log_directory(broker_id), "t-0").glob("*.log*"))
 
 
-def watermarks(cluster: LocalCluster) -> tuple[int, int]:
+def bounds(cluster: LocalCluster) -> tuple[int, int]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     try:
-        return consumer.get_watermark_offsets(confluent_kafka.TopicPartition("t", 0), timeout=WAIT_SECONDS)
+        return watermarks(consumer, "t", 0, seconds=WAIT_SECONDS)
     finally:
         consumer.close()
-
-
-def known_watermarks(cluster: LocalCluster) -> tuple[int, int] | None:
-    """As `watermarks`; None while the new leader does not know how far the log is committed."""
-    try:
-        return watermarks(cluster)
-    except confluent_kafka.KafkaException as error:
-        if error.args[0].code() != confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE:
-            raise
-        return None
 
 
 def leader(cluster: LocalCluster) -> int:
@@ -118,7 +109,7 @@ def test_all_replicas_start_there_and_the_files_below_go(cluster: LocalCluster) 
         first = max(base for base in before[broker_id] if base <= 250)
         until(lambda b=broker_id, k=[first, *kept]: segments(cluster, b) == k, f"files of broker {broker_id}")  # type: ignore[misc]
         until(lambda b=broker_id: start_on_disk(cluster, b) == 250, f"checkpoint of broker {broker_id}")  # type: ignore[misc]
-    assert watermarks(cluster) == (250, RECORDS)
+    assert bounds(cluster) == (250, RECORDS)
 
 
 def test_who_reads_what_is_gone_is_told_and_goes_on_at_the_start(cluster: LocalCluster) -> None:
@@ -151,7 +142,7 @@ def test_what_cannot_be_is_refused(cluster: LocalCluster) -> None:
     assert "POLICY_VIOLATION" in done.stderr
     done = delete(cluster, 0, topic="nowhere")
     assert done.returncode == 3
-    assert watermarks(cluster) == (250, RECORDS)
+    assert bounds(cluster) == (250, RECORDS)
 
 
 def test_a_dead_replica_is_not_waited_for_and_follows_when_it_is_back(cluster: LocalCluster) -> None:
@@ -173,17 +164,17 @@ def test_a_restart_of_all_and_a_change_of_leaders_keep_the_start(cluster: LocalC
     until(lambda: all(start_on_disk(cluster, broker_id) == 401 for broker_id in cluster.broker_ids), "checkpoints")
     cluster.restart(first)
     until(lambda: leader(cluster) not in {first, -1}, "another leader")
-    assert watermarks(cluster) == (401, RECORDS)
+    assert bounds(cluster) == (401, RECORDS)
     for broker_id in cluster.broker_ids:
         cluster.kill(broker_id)
     for broker_id in cluster.broker_ids:
         cluster.start_broker(broker_id)
     wait_for_leaders(cluster.bootstrap_servers, [PARTITION])
-    assert watermarks(cluster) == (401, RECORDS)
+    assert bounds(cluster) == (401, RECORDS)
     done = delete(cluster, -1)
     assert done.returncode == 2, "an offset is not negative; all is called end"
     assert delete(cluster, RECORDS).returncode == 0
-    assert watermarks(cluster) == (RECORDS, RECORDS)
+    assert bounds(cluster) == (RECORDS, RECORDS)
 
 
 def test_what_was_deleted_stays_so_when_all_brokers_are_killed_at_once(tmp_path: Path) -> None:
@@ -202,4 +193,4 @@ def test_what_was_deleted_stays_so_when_all_brokers_are_killed_at_once(tmp_path:
         for broker_id in cluster.broker_ids:
             cluster.wait_for_broker(broker_id)
         wait_for_leaders(cluster.bootstrap_servers, [PARTITION])
-        until(lambda: known_watermarks(cluster) == (10, 20), "what stands there")
+        until(lambda: bounds(cluster) == (10, 20), "what stands there")

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.launcher.cluster import LocalCluster
+from tests.failover.load.watermarks import watermarks
 from tests.support.cluster import new_cluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
@@ -54,7 +55,7 @@ def read_all(servers: str) -> dict[int, list[bytes]]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "none", "enable.auto.commit": False})
     found: dict[int, list[bytes]] = {}
     for partition in range(PARTITIONS):
-        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=20)
+        _, end = watermarks(consumer, TOPIC, partition, seconds=20)
         consumer.assign([TopicPartition(TOPIC, partition, 0)])
         values = found[partition] = []
         while len(values) < end:

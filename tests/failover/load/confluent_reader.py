@@ -12,6 +12,7 @@ import confluent_kafka
 from barnabas.protocol.ids import TopicPartition
 from tests.failover.load.arguments import Task, is_told_to_end, parse
 from tests.failover.load.history_file import HistoryFile, now_us
+from tests.failover.load.watermarks import watermarks
 
 _PATIENCE_SECONDS = 120.0
 
@@ -66,9 +67,9 @@ def read_on(consumer: confluent_kafka.Consumer, history: HistoryFile) -> None:
 def read_to_the_ends(consumer: confluent_kafka.Consumer, history: HistoryFile, task: Task) -> None:
     unread = {}
     for where in task.topic_partitions:
-        known = confluent_kafka.TopicPartition(where.topic, where.partition)
-        unread[where] = consumer.get_watermark_offsets(known, timeout=_PATIENCE_SECONDS)[1]
-    unread = {where: end for where, end in unread.items() if end > 0}
+        _, end = watermarks(consumer, where.topic, where.partition, seconds=_PATIENCE_SECONDS)
+        if end > 0:
+            unread[where] = end
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while unread:
         if time.monotonic() > deadline:

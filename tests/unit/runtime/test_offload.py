@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -163,6 +163,29 @@ def burn_after(path: str) -> Iterator[object]:
     while True:
         with open(path, "ab") as file:
             file.write(b"x")
+
+
+AUTOGROUP = Path("/proc/self/autogroup")
+
+
+def niceness() -> tuple[int, str]:
+    """Of this process within its session, and what its session's group is called and how nice that is."""
+    return os.nice(0), AUTOGROUP.read_text() if AUTOGROUP.exists() else ""
+
+
+def tell_niceness() -> Generator[None, None, tuple[int, str]]:
+    yield
+    return niceness()
+
+
+async def test_steps_give_way_to_who_is_of_another_session_too(offload: SystemOffload) -> None:
+    own, (group, _, _) = os.nice(0), niceness()[1].partition(" ")
+    assert await offload.process(niceness) == (own, niceness()[1])
+    nice, session = await offload.steps(lambda _: None, tell_niceness)
+    assert nice == min(own + 10, 19)
+    if session:
+        assert session.split(" ")[0] != group
+        assert session.split()[1:] == ["nice", "10"]
 
 
 async def test_steps_tell_of_themselves_before_their_result(offload: SystemOffload) -> None:

@@ -118,6 +118,7 @@ class ControlService:
             zk_version=partition.zk_version,
             is_new=partition.is_new,
             settings=settings,
+            adding=partition.adding_replicas,
         )
 
     async def on_stop_replica(self, command: StopReplica) -> CommandResult:
@@ -177,7 +178,15 @@ class ControlService:
             goes = partition.leader in self._metadata.brokers
             told = "%s: moved to %s meanwhile, in epoch %d: the log of leader epoch %d %s"
             what = "is removed" if goes else "stays, as nobody leads there"
-            log.warning(told, at, partition.replicas, partition.leader_epoch, epoch, what)
+            log.log(
+                logging.INFO if goes else logging.WARNING,
+                told,
+                at,
+                partition.replicas,
+                partition.leader_epoch,
+                epoch,
+                what,
+            )
             if not goes:
                 self._kept[at] = epoch
             await self._replicas.stop(at, leader_epoch=partition.leader_epoch, delete=goes)

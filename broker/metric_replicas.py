@@ -78,4 +78,5 @@ def _partition_families(led: list[tuple[Partition, LeaderState]]) -> Iterator[Me
 
 
 def _is_under_replicated(partition: Partition, leadership: LeaderState) -> bool:
-    return len(leadership.isr.committed) < len(partition.replicas)
+    # Those that a reassignment adds are not missed before it is done.
+    return len(leadership.isr.committed) < len(partition.replicas) - len(partition.adding)

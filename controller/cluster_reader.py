@@ -86,17 +86,20 @@ class ClusterReader:
         return DeletionsRead(tuple(await self._zk.children(paths.DELETE_TOPICS, watch=True) or ()))
 
     async def reassignments(self) -> ReassignmentsRead | None:
-        """What a tool wrote into /admin/reassign_partitions."""
+        """What a tool wrote into /admin/reassign_partitions; nothing, to be removed, where it cannot be read."""
         znode = await self._get(paths.REASSIGN_PARTITIONS, watch=True)
-        asked = None if znode is None else _decode(paths.REASSIGN_PARTITIONS, ReassignPartitions.decode, znode)
-        return None if znode is None or asked is None else ReassignmentsRead(asked.partitions, znode.stat.version)
+        if znode is None:
+            return None
+        asked = _decode(paths.REASSIGN_PARTITIONS, ReassignPartitions.decode, znode)
+        return ReassignmentsRead({} if asked is None else asked.partitions, znode.stat.version)
 
     async def preferred_elections(self) -> PreferredElectionsRead | None:
-        """What a tool wrote into /admin/preferred_replica_election."""
+        """What a tool wrote into /admin/preferred_replica_election; nothing, to be removed, where it cannot be read."""
         znode = await self._get(paths.PREFERRED_REPLICA_ELECTION, watch=True)
-        decode = PreferredReplicaElection.decode
-        asked = None if znode is None else _decode(paths.PREFERRED_REPLICA_ELECTION, decode, znode)
-        return None if znode is None or asked is None else PreferredElectionsRead(asked.partitions, znode.stat.version)
+        if znode is None:
+            return None
+        asked = _decode(paths.PREFERRED_REPLICA_ELECTION, PreferredReplicaElection.decode, znode)
+        return PreferredElectionsRead(() if asked is None else asked.partitions, znode.stat.version)
 
     async def log_directory_events(self) -> LogDirectoryEventsRead:
         """Which brokers lost a log directory."""

@@ -64,6 +64,8 @@ class Partition(Replica):
     ) -> None:
         super().__init__(topic_partition, log_, directory, ports)
         self.replicas: tuple[BrokerId, ...] = ()
+        self.adding: tuple[BrokerId, ...] = ()
+        """Those of the replicas that a reassignment adds, as the leader knows them."""
         self.min_in_sync_replicas = 1
         self.leadership: LeaderState | None = None
         """What the leader knows of its followers; None in any other role."""
@@ -98,12 +100,14 @@ class Partition(Replica):
         replicas: tuple[BrokerId, ...],
         zk_version: int,
         min_in_sync_replicas: int,
+        adding: tuple[BrokerId, ...] = (),
     ) -> None:
         """Lead from now on, or lead on in another epoch."""
         async with self._writing:
             self.leader_id = self._broker_id
             self.leader_epoch = leader_epoch
             self.replicas = replicas
+            self.adding = adding
             self.min_in_sync_replicas = min_in_sync_replicas
             # Before anything is written in it: followers ask for epochs without records too (KAFKA-7415).
             self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)

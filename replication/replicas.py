@@ -46,6 +46,8 @@ class ReplicaAssignment:
     zk_version: int
     is_new: bool
     settings: TopicSettings
+    adding: tuple[BrokerId, ...] = ()
+    """Those of `replicas` that a reassignment adds."""
 
 
 class Fetching(Protocol):
@@ -129,6 +131,7 @@ class Replicas:
                 replicas=assignment.replicas,
                 zk_version=assignment.zk_version,
                 min_in_sync_replicas=assignment.settings.min_insync_replicas,
+                adding=assignment.adding,
             )
             self._leads(partition)
         else:

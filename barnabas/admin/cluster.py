@@ -171,6 +171,9 @@ def _broker_rows(metadata: "ClusterMetadata") -> list[dict[str, Any]]:
 async def _look(cluster: "Cluster") -> "tuple[ClusterMetadata, Health]":
     metadata = await cluster.metadata(None)
     admin = ReplicaAdmin(cluster)
-    health = examine(metadata, await admin.min_insync_replicas(metadata.topics))
-    health.damaged = await admin.damaged_replicas(metadata.nodes)
+    min_isr = await admin.min_insync_replicas(metadata.topics)
+    health = examine(metadata, min_isr)
+    if health.under_replicated and health.controller >= 0:
+        health = examine(metadata, min_isr, await admin.count_adding())
+    health.damaged, health.silent = await admin.damaged_replicas(metadata.nodes)
     return metadata, health

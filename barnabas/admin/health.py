@@ -16,15 +16,14 @@ def is_unavailable(partition: PartitionMetadata) -> bool:
     return partition.leader < 0
 
 
-def is_under_replicated(partition: PartitionMetadata) -> bool:
-    """Whether a replica is not in sync."""
-    return len(partition.isr) < len(partition.replicas)
+def is_under_replicated(partition: PartitionMetadata, adding: int = 0) -> bool:
+    """Whether fewer are in sync than it has replicas, those that a reassignment is `adding` not counted."""
+    return len(partition.isr) < len(partition.replicas) - adding
 
 
 def is_under_min_isr(partition: PartitionMetadata, min_isr: int) -> bool:
-    """Whether a write with acks=all is refused."""
-    # A topic that asks for more replicas in sync than it has is wrong for ever; that is not the cluster's state.
-    return is_unavailable(partition) or len(partition.isr) < min(min_isr, len(partition.replicas))
+    """Whether a write with acks=all is refused, be it that the topic asks for more in sync than it has replicas."""
+    return is_unavailable(partition) or len(partition.isr) < min_isr
 
 
 @dataclass(slots=True)
@@ -35,6 +34,8 @@ class Health:
     controller: int = -1
     partitions: int = 0
     down: list[int] = field(default_factory=list)
+    silent: list[int] = field(default_factory=list)
+    """Brokers that are registered and do not answer."""
     offline_disks: list[int] = field(default_factory=list)
     unavailable: list[TopicPartition] = field(default_factory=list)
     under_min_isr: list[TopicPartition] = field(default_factory=list)
@@ -53,6 +54,8 @@ class Health:
         told += _some(limited, "is under min.insync.replicas", "are under min.insync.replicas")
         if self.down:
             told.append(f"{_named('broker', self.down)} {'is' if len(self.down) == 1 else 'are'} down")
+        if self.silent:
+            told.append(f"{_named('broker', self.silent)} {'does' if len(self.silent) == 1 else 'do'} not answer")
         if self.offline_disks:
             told.append(f"{_named('broker', self.offline_disks)} lost a log directory")
         for at, brokers in self.damaged.items():
@@ -77,6 +80,7 @@ class Health:
             "controller": self.controller if self.controller >= 0 else None,
             "partitions": self.partitions,
             "brokers_down": self.down,
+            "brokers_that_do_not_answer": self.silent,
             "brokers_with_offline_directories": self.offline_disks,
             "unavailable": list(map(str, self.unavailable)),
             "under_min_isr": list(map(str, self.under_min_isr)),
@@ -85,8 +89,14 @@ class Health:
         }
 
 
-def examine(metadata: ClusterMetadata, min_isr: Mapping[str, int]) -> Health:
-    """Look at all topics of `metadata`; `min_isr` by topic, 1 where it says nothing."""
+def examine(
+    metadata: ClusterMetadata, min_isr: Mapping[str, int], adding: Mapping[TopicPartition, int] | None = None
+) -> Health:
+    """Look at all topics of `metadata`.
+
+    `min_isr` is by topic, 1 where it says nothing; `adding` has how many replicas a reassignment adds to a partition.
+    """
+    adding = adding or {}
     health = Health(brokers=len(metadata.nodes), controller=metadata.controller_id)
     if health.controller not in metadata.nodes:
         health.controller = -1
@@ -99,7 +109,7 @@ def examine(metadata: ClusterMetadata, min_isr: Mapping[str, int]) -> Health:
                 health.unavailable.append(at)
             if is_under_min_isr(partition, min_isr.get(name, DEFAULT_MIN_ISR)):
                 health.under_min_isr.append(at)
-            if is_under_replicated(partition):
+            if is_under_replicated(partition, adding.get(at, 0)):
                 health.under_replicated.append(at)
             down.update(broker for broker in partition.replicas if broker not in metadata.nodes)
             disks.update(broker for broker in partition.offline_replicas if broker in metadata.nodes)

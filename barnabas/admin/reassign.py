@@ -220,13 +220,15 @@ async def _present(cluster: "Cluster", names: tuple[str, ...]) -> dict[TopicPart
 async def _bytes_to_copy(cluster: "Cluster", moves: list[Move]) -> dict[TopicPartition, int | None]:
     """What each move copies; None where no replica tells its size."""
     wanted = [each.partition for each in moves if each.adding]
-    brokers = {broker for each in moves for broker in each.present}
+    brokers = {broker for each in moves for broker in (*each.present, *each.adding)}
     sizes = await ReplicaAdmin(cluster).replica_bytes(sorted(brokers), wanted) if wanted else {}
     found: dict[TopicPartition, int | None] = {}
     for each in moves:
-        known = [held[each.partition] for held in sizes.values() if each.partition in held]
-        size = max(known, default=None)
-        found[each.partition] = 0 if not each.adding else None if size is None else size * len(each.adding)
+        held = {broker: logs[each.partition] for broker, logs in sizes.items() if each.partition in logs}
+        size = max(held.values(), default=None)
+        # Where a move is turned back, a broker that comes may have the log still, or a part of it.
+        lacking = None if size is None else sum(size - held.get(broker, 0) for broker in each.adding)
+        found[each.partition] = lacking if each.adding else 0
     return found
 
 

@@ -53,10 +53,11 @@ def decide_plan(
     carried = Counter(broker for replicas in kept.values() for broker in replicas)
     for at, chosen in kept.items():
         while len(chosen) > sizes[at]:
-            # The preferred leader is the last to go.
-            heaviest = max(chosen[1:], key=lambda broker: carried[broker])
-            chosen.remove(heaviest)
-            carried[heaviest] -= 1
+            # The preferred leader is the last to go, and a rack that no other replica is in the last but one.
+            in_rack = Counter(racks[broker] for broker in chosen)
+            leaves = max(chosen[1:], key=lambda broker: (in_rack[racks[broker]] > 1, carried[broker]))
+            chosen.remove(leaves)
+            carried[leaves] -= 1
         while len(chosen) < sizes[at]:
             broker = _lightest(chosen, carried, racks)
             chosen.append(broker)

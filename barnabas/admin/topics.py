@@ -192,13 +192,15 @@ async def _faulty(cluster: "Cluster", names: tuple[str, ...], fault: str) -> lis
         found = {name: await cluster.topic(name) for name in dict.fromkeys(names)}
     else:
         found = (await cluster.metadata(None)).topics
-    minimum = await ReplicaAdmin(cluster).min_insync_replicas(found) if fault == "under-min-isr" else {}
+    admin = ReplicaAdmin(cluster)
+    minimum = await admin.min_insync_replicas(found) if fault == "under-min-isr" else {}
+    adding = await admin.count_adding() if fault == "under-replicated" else {}
 
     def has_fault(name: str, part: "PartitionMetadata") -> bool:
         if fault == "unavailable":
             return is_unavailable(part)
         if fault == "under-replicated":
-            return is_under_replicated(part)
+            return is_under_replicated(part, adding.get(TopicPartition(name, part.partition), 0))
         return is_under_min_isr(part, minimum.get(name, DEFAULT_MIN_ISR))
 
     return [

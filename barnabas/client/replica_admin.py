@@ -102,6 +102,14 @@ class ReplicaAdmin:
 
         return await self._cluster.patiently(ask)
 
+    async def count_adding(self) -> dict[TopicPartition, int]:
+        """How many replicas the reassignments under way add, by partition; none where no controller says so."""
+        try:
+            moving = await self.list_reassignments()
+        except ClientError:
+            return {}
+        return {at: len(each.adding) for at, each in moving.items()}
+
     async def elect_leaders(self, kind: ElectionType, partitions: Iterable[TopicPartition] | None) -> Outcomes:
         """Elect leaders; None for all partitions, of which those are told that needed it. Raises ClientError."""
         topics: dict[str, TopicPartitions] = {}
@@ -168,20 +176,24 @@ class ReplicaAdmin:
         found: list[DescribeLogDirsResult] = (await self._cluster.ask(node_id, describe_log_dirs.API, request)).results
         return found
 
-    async def damaged_replicas(self, node_ids: Iterable[int]) -> dict[TopicPartition, list[int]]:
-        """The brokers on which a replica is known to be damaged, by partition; one that does not answer has none."""
+    async def damaged_replicas(self, node_ids: Iterable[int]) -> tuple[dict[TopicPartition, list[int]], list[int]]:
+        """The brokers on which a replica is known to be damaged, by partition, and the brokers that do not answer."""
+        nodes = sorted(set(node_ids))
+        answers = await asyncio.gather(*map(self.log_dirs, nodes), return_exceptions=True)
         found: dict[TopicPartition, list[int]] = {}
-        for node_id in node_ids:
-            try:
-                directories = await self.log_dirs(node_id)
-            except ClientError:
+        silent: list[int] = []
+        for node_id, directories in zip(nodes, answers, strict=True):
+            if isinstance(directories, ClientError):
+                silent.append(node_id)
                 continue
+            if isinstance(directories, BaseException):
+                raise directories
             for directory in directories:
                 for topic in directory.topics:
                     for replica in topic.partitions:
                         if replica.damaged_ranges:
                             found.setdefault(TopicPartition(topic.name, replica.partition_index), []).append(node_id)
-        return found
+        return found, silent
 
     async def min_insync_replicas(self, names: Iterable[str]) -> dict[str, int]:
         """How many replicas of a topic must be in sync for acks=all; a topic that is gone is left out."""

@@ -58,5 +58,19 @@ def test_a_disk_that_failed_on_a_live_broker_is_told() -> None:
     ]
 
 
-def test_a_topic_that_asks_for_more_in_sync_than_it_has_replicas_is_not_the_clusters_fault() -> None:
-    assert examine(metadata((1, [1], [1])), {"t": 2}).problems == []
+def test_a_topic_that_asks_for_more_in_sync_than_it_has_replicas_refuses_writes() -> None:
+    assert examine(metadata((1, [1], [1])), {"t": 2}).problems == ["t-0 is under min.insync.replicas"]
+
+
+def test_a_replica_that_a_reassignment_adds_is_not_missed() -> None:
+    moving = metadata((1, [4, 1, 2], [1, 2]), (1, [4, 1, 2], [1]))
+    adding = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
+    assert examine(moving, {}, adding).under_replicated == [TopicPartition("t", 1)]
+    assert len(examine(moving, {}).under_replicated) == 2
+
+
+def test_brokers_that_do_not_answer_are_told() -> None:
+    health = examine(metadata((1, [1, 2, 3], [1, 2, 3])), {})
+    health.silent = [2]
+    assert health.line == "unhealthy: broker 2 does not answer"
+    assert health.document()["brokers_that_do_not_answer"] == [2]

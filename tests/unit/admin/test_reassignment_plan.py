@@ -32,6 +32,12 @@ def test_a_broker_that_leaves_gives_its_replicas_to_those_that_carry_least() -> 
     ]  # fmt: skip
 
 
+def test_fewer_replicas_keep_their_racks() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    plan = decide_plan(of(*[(1, 2, 3)] * 3), racks, replication_factor=2)
+    assert all({racks[broker] for broker in ids} == {"a", "b"} for ids in plan.values()), plan
+
+
 def test_a_new_broker_gets_its_share_and_no_more_moves() -> None:
     present = of(*[(1, 2)] * 6)
     plan = decide_plan(present, without_racks(1, 2, 3))

@@ -39,6 +39,22 @@ def test_an_unhealthy_cluster_exits_with_4(replicas: ReplicaCluster, on_cluster:
     assert (ran.status, json.loads(ran.out)["unavailable"]) == (4, ["t-0"])
 
 
+def test_a_broker_that_was_killed_is_missed_before_its_session_ends(replicas: ReplicaCluster, on_cluster: Run) -> None:
+    replicas.small.ports[2] = 1
+    ran = on_cluster("cluster", "health", "--timeout", "1")
+    assert (ran.status, ran.lines) == (4, ["unhealthy: broker 2 does not answer"])
+
+
+def test_what_a_reassignment_adds_is_not_under_replicated(replicas: ReplicaCluster, on_cluster: Run) -> None:
+    replicas.partitions[A] = Replicated(1, [3, 1, 2], [1, 2], OngoingPartitionReassignment(0, [3, 1, 2], [3], [1]))
+    replicas.small.ports[3] = replicas.small.ports[2]
+    assert on_cluster("cluster", "health").status == 0
+    assert json.loads(on_cluster("topics", "describe", "--under-replicated", "-o", "json").out) == []
+    replicas.partitions[A].isr = [1]
+    assert on_cluster("cluster", "health").lines == ["unhealthy: t-0 is under-replicated"]
+    assert len(json.loads(on_cluster("topics", "describe", "--under-replicated", "-o", "json").out)) == 1
+
+
 def test_a_cluster_that_does_not_answer_is_unhealthy(run: Run) -> None:
     ran = run("cluster", "health", "-b", "127.0.0.1:1", "--timeout", "1")
     assert ran.status == 4
@@ -102,6 +118,16 @@ def test_a_plan_is_shown_and_nothing_is_done(replicas: ReplicaCluster, on_cluste
         {"topic": "t", "partition": 1, "replicas": [1]},
     ]
     assert replicas.altered == {}
+
+
+def test_what_a_broker_has_already_is_not_copied(replicas: ReplicaCluster, on_cluster: Run) -> None:
+    """As where a plan turns back a move that is under way."""
+    replicas.partitions = {A: Replicated(1, [2, 1], [1, 2], OngoingPartitionReassignment(0, [2, 1], [2], [1]))}
+    for held, lacking in ((1000, "0 B"), (400, "600 B")):
+        replicas.sizes = {1: {A: held}, 2: {A: 1000}}
+        assert (
+            on_cluster("reassign", "plan", "t", "--brokers", "1").lines[1] == f"t              0  2     1   {lacking}"
+        )
 
 
 def test_a_plan_is_done_when_asked_and_waited_for(replicas: ReplicaCluster, on_cluster: Run) -> None:

@@ -57,6 +57,18 @@ async def test_a_replica_out_of_sync_is_counted_until_it_is_back() -> None:
 
 
 @virtual_time
+async def test_a_replica_that_a_reassignment_adds_is_not_missed() -> None:
+    broker = await DataBroker().open()
+    settings = TopicSettings(LogConfig(), 1)
+    for epoch, adding, missed in ((0, (OTHER,), 0), (1, (), 1)):
+        await broker.world.replicas.assign(
+            ReplicaAssignment(TP, ME, LeaderEpoch(epoch), (ME,), (OTHER, ME), 0, epoch == 0, settings, adding)
+        )
+        assert shown(broker)["kafka_server_replicamanager_underreplicatedpartitions"] == missed
+        assert shown(broker)["kafka_cluster_partition_underreplicated"] == missed
+
+
+@virtual_time
 async def test_what_others_lead_is_not_shown() -> None:
     broker = await DataBroker().open()
     await lead(broker, ME, OTHER, min_isr=1)

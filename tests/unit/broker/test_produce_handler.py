@@ -371,43 +371,6 @@ async def test_a_leader_that_is_replaced_tells_who_waits() -> None:
     broker.world.offload.release("flush")
 
 
-@virtual_time
-async def test_a_duplicate_is_acknowledged_as_its_original_was() -> None:
-    broker = await leading()
-    for _ in range(2):
-        (answer,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 0))})
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
-        await produced(broker, {T0: batch(b"between")})
-    assert broker.world.partition().log.log_end_offset == 3
-
-
-@virtual_time
-async def test_a_late_retry_is_told_that_it_is_a_duplicate_and_not_of_a_gap() -> None:
-    """As of a batch whose old leader answered after the new one had taken more than the five that are remembered."""
-    broker = await leading()
-    for number in range(7):
-        await produced(broker, {T0: batch(b"a", producer=(5, 0, number))})
-    (answer,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 1))})
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)
-    (again,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 0))})
-    assert again.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "as of a producer that begins again"
-    assert broker.world.partition().log.log_end_offset == 7
-
-
-@virtual_time
-async def test_a_late_retry_waits_until_its_original_is_committed() -> None:
-    broker = await leading()
-    partition = broker.world.partition()
-    for number in range(7):
-        await produced(broker, {T0: batch(b"a", producer=(5, 0, number))})
-    partition.log.high_watermark = 1
-    info = partition.try_append(batch(b"a", producer=(5, 0, 1)), acks=-1)
-    assert info is not None
-    assert partition.when_acknowledged(info, acks=-1) is not None
-    partition.log.high_watermark = 2
-    assert partition.when_acknowledged(info, acks=-1) is None
-
-
 # Slow directories.
 
 

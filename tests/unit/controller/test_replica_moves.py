@@ -15,7 +15,7 @@ from tests.unit.controller.cluster import Cluster, FakeBroker, until
 from tests.unit.controller.replication import active, assignment, reassign, reassign_by_znode, replicate
 from tests.unit.controller.test_core import Office, led
 from zk_schema import paths
-from zk_schema.ops import Delete, Set
+from zk_schema.ops import Create, Delete, Set
 from zk_schema.payloads import ReassignPartitions, TopicAssignment
 
 AT = TopicPartition("t", 0)
@@ -406,6 +406,20 @@ def test_what_a_tool_asks_in_vain_leaves_the_znode() -> None:
         assert assignment(cluster, "t") == TopicAssignment({0: (1, 2)})
         await reassign_by_znode(cluster, "t", {0: [1, 2]})
         await until(lambda: not cluster.exists(paths.REASSIGN_PARTITIONS))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("data", [b"not JSON", b"[]", b'{"version":1}'])
+def test_an_old_znode_that_cannot_be_read_is_removed_and_the_next_one_acts(data: bytes) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await created(cluster, 1, 2)
+        await cluster.tool.write(Create(paths.REASSIGN_PARTITIONS, data))
+        await until(lambda: not cluster.exists(paths.REASSIGN_PARTITIONS))
+        await cluster.tool.write(Create(paths.PREFERRED_REPLICA_ELECTION, data))
+        await until(lambda: not cluster.exists(paths.PREFERRED_REPLICA_ELECTION))
+        await reassign_by_znode(cluster, "t", {0: [2, 3]})
+        await settled(cluster, (2, 3))
 
     run(scenario)
 

@@ -1,0 +1,81 @@
+"""Produce: what a producer that sends a batch again is answered, and when."""
+
+import asyncio
+
+from barnabas.protocol.error_code import ErrorCode
+from barnabas.storage.log_config import LogConfig
+from tests.support.virtual_time import turns, virtual_time
+from tests.unit.broker.data_broker import DataBroker, produced
+from tests.unit.replication.replica_world import FLUSH_EACH, OTHER
+from tests.unit.storage.logs import batch
+
+T0 = ("t", 0)
+
+
+async def leading(config: LogConfig | None = None) -> DataBroker:
+    broker = await DataBroker().open()
+    await broker.lead(config=config)
+    return broker
+
+
+@virtual_time
+async def test_a_duplicate_is_acknowledged_as_its_original_was() -> None:
+    broker = await leading()
+    for _ in range(2):
+        (answer,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 0))})
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+        await produced(broker, {T0: batch(b"between")})
+    assert broker.world.partition().log.log_end_offset == 3
+
+
+@virtual_time
+async def test_a_duplicate_waits_until_its_original_is_committed() -> None:
+    broker = await leading(FLUSH_EACH)
+    broker.world.offload.hold("flush")
+    request = {T0: batch(b"a", producer=(5, 0, 0))}
+    answers = [asyncio.get_running_loop().create_task(produced(broker, request)) for _ in range(2)]
+    await turns()
+    assert [answer.done() for answer in answers] == [False, False]
+    assert broker.world.partition().log.log_end_offset == 1
+    broker.world.offload.release("flush")
+    assert [(each.error_code, each.base_offset) for answer in answers for each in await answer] == [(0, 0), (0, 0)]
+
+
+@virtual_time
+async def test_a_duplicate_whose_leader_goes_before_its_original_is_committed_is_not_acknowledged() -> None:
+    broker = await leading(FLUSH_EACH)
+    broker.world.offload.hold("flush")
+    request = {T0: batch(b"a", producer=(5, 0, 0))}
+    answers = [asyncio.get_running_loop().create_task(produced(broker, request)) for _ in range(2)]
+    await turns()
+    await broker.world.assign(1, leader=OTHER, replicas=(OTHER, broker.services.broker_id))
+    codes = [each.error_code for answer in answers for each in await answer]
+    assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2
+    broker.world.offload.release("flush")
+
+
+@virtual_time
+async def test_a_late_retry_is_told_that_it_is_a_duplicate_and_not_of_a_gap() -> None:
+    """As of a batch whose old leader answered after the new one had taken more than the five that are remembered."""
+    broker = await leading()
+    for number in range(7):
+        await produced(broker, {T0: batch(b"a", producer=(5, 0, number))})
+    (answer,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 1))})
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)
+    (again,) = await produced(broker, {T0: batch(b"a", producer=(5, 0, 0))})
+    assert again.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "as of a producer that begins again"
+    assert broker.world.partition().log.log_end_offset == 7
+
+
+@virtual_time
+async def test_a_late_retry_waits_until_its_original_is_committed() -> None:
+    broker = await leading()
+    partition = broker.world.partition()
+    for number in range(7):
+        await produced(broker, {T0: batch(b"a", producer=(5, 0, number))})
+    partition.log.high_watermark = 1
+    info = partition.try_append(batch(b"a", producer=(5, 0, 1)), acks=-1)
+    assert info is not None
+    assert partition.when_acknowledged(info, acks=-1) is not None
+    partition.log.high_watermark = 2
+    assert partition.when_acknowledged(info, acks=-1) is None

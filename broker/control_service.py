@@ -178,15 +178,8 @@ class ControlService:
             goes = partition.leader in self._metadata.brokers
             told = "%s: moved to %s meanwhile, in epoch %d: the log of leader epoch %d %s"
             what = "is removed" if goes else "stays, as nobody leads there"
-            log.log(
-                logging.INFO if goes else logging.WARNING,
-                told,
-                at,
-                partition.replicas,
-                partition.leader_epoch,
-                epoch,
-                what,
-            )
+            level = logging.INFO if goes else logging.WARNING
+            log.log(level, told, at, partition.replicas, partition.leader_epoch, epoch, what)
             if not goes:
                 self._kept[at] = epoch
             await self._replicas.stop(at, leader_epoch=partition.leader_epoch, delete=goes)

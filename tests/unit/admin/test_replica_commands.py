@@ -125,9 +125,8 @@ def test_what_a_broker_has_already_is_not_copied(replicas: ReplicaCluster, on_cl
     replicas.partitions = {A: Replicated(1, [2, 1], [1, 2], OngoingPartitionReassignment(0, [2, 1], [2], [1]))}
     for held, lacking in ((1000, "0 B"), (400, "600 B")):
         replicas.sizes = {1: {A: held}, 2: {A: 1000}}
-        assert (
-            on_cluster("reassign", "plan", "t", "--brokers", "1").lines[1] == f"t              0  2     1   {lacking}"
-        )
+        lines = on_cluster("reassign", "plan", "t", "--brokers", "1").lines
+        assert lines[1] == f"t              0  2     1   {lacking}"
 
 
 def test_a_plan_is_done_when_asked_and_waited_for(replicas: ReplicaCluster, on_cluster: Run) -> None:

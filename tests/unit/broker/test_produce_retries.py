@@ -3,6 +3,7 @@
 import asyncio
 
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.messages.produce import PartitionProduceResponse
 from barnabas.storage.log_config import LogConfig
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker, produced
@@ -18,6 +19,16 @@ async def leading(config: LogConfig | None = None) -> DataBroker:
     return broker
 
 
+async def sent_twice() -> tuple[DataBroker, list[asyncio.Task[list[PartitionProduceResponse]]]]:
+    """A batch and its retry at a broker whose flushes wait, so that neither is committed."""
+    broker = await leading(FLUSH_EACH)
+    broker.world.offload.hold("flush")
+    request = {T0: batch(b"a", producer=(5, 0, 0))}
+    answers = [asyncio.get_running_loop().create_task(produced(broker, request)) for _ in range(2)]
+    await turns()
+    return broker, answers
+
+
 @virtual_time
 async def test_a_duplicate_is_acknowledged_as_its_original_was() -> None:
     broker = await leading()
@@ -30,11 +41,7 @@ async def test_a_duplicate_is_acknowledged_as_its_original_was() -> None:
 
 @virtual_time
 async def test_a_duplicate_waits_until_its_original_is_committed() -> None:
-    broker = await leading(FLUSH_EACH)
-    broker.world.offload.hold("flush")
-    request = {T0: batch(b"a", producer=(5, 0, 0))}
-    answers = [asyncio.get_running_loop().create_task(produced(broker, request)) for _ in range(2)]
-    await turns()
+    broker, answers = await sent_twice()
     assert [answer.done() for answer in answers] == [False, False]
     assert broker.world.partition().log.log_end_offset == 1
     broker.world.offload.release("flush")
@@ -43,11 +50,7 @@ async def test_a_duplicate_waits_until_its_original_is_committed() -> None:
 
 @virtual_time
 async def test_a_duplicate_whose_leader_goes_before_its_original_is_committed_is_not_acknowledged() -> None:
-    broker = await leading(FLUSH_EACH)
-    broker.world.offload.hold("flush")
-    request = {T0: batch(b"a", producer=(5, 0, 0))}
-    answers = [asyncio.get_running_loop().create_task(produced(broker, request)) for _ in range(2)]
-    await turns()
+    broker, answers = await sent_twice()
     await broker.world.assign(1, leader=OTHER, replicas=(OTHER, broker.services.broker_id))
     codes = [each.error_code for answer in answers for each in await answer]
     assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2

@@ -66,6 +66,9 @@ class ProducerEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def has_in_open_txn(self, batch: BatchMetadata) -> bool:
+        return 0 <= self.txn_first_offset <= batch.first_offset
+
 
 class EndTxn(NamedTuple):
     """What a control batch says of its producer's transaction."""
@@ -120,6 +123,9 @@ class ProducerState:
 
         Raises ProducerRejection: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE. A producer
         of which nothing is known may start anywhere (KIP-360): its earlier records may have been deleted.
+
+        A producer settles what it sent before it ends a transaction. librdkafka does not when it aborts: it gives the
+        sequences of what it was to try again to the next transaction. To call that a duplicate would lose its records.
         """
         entry = self._producers.get(header.producer_id)
         if entry is None:
@@ -132,6 +138,12 @@ class ProducerState:
                 span = (header.last_sequence, header.last_offset_delta)
                 for batch in entry.batches:
                     if batch.last_sequence == span[0] and batch.offset_delta == span[1]:
+                        if header.is_transactional and not entry.has_in_open_txn(batch):
+                            raise ProducerRejection(
+                                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                f"producer {header.producer_id} sent sequence {first_sequence}, which stands in a "
+                                "transaction of its that has ended",
+                            )
                         return batch
             if first_sequence != last_sequence + 1 and not (first_sequence == 0 and last_sequence == MAX_SEQUENCE):
                 raise ProducerRejection(
@@ -154,12 +166,14 @@ class ProducerState:
         In the five batches that are kept it is not found. A producer that follows its partition to a new leader may
         have sent more than those there before the answers of the old leader let it try again what was in flight to
         that. Up to its last sequence an epoch has no gap, so what lies before was appended. A producer that begins
-        again at sequence 0, or far back, is no such case.
+        again at sequence 0, or far back, is no such case; nor is one whose open transaction began later.
         """
         entry = self._producers.get(header.producer_id)
         if entry is None or not entry.batches or header.producer_epoch != entry.epoch or header.base_sequence == 0:
             return None
         oldest = entry.batches[0]
+        if header.is_transactional and not entry.has_in_open_txn(oldest):
+            return None
         behind = (oldest.first_sequence - header.last_sequence) & MAX_SEQUENCE
         return oldest.first_offset if 1 <= behind <= RECENT_SEQUENCES else None
 

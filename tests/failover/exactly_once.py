@@ -392,7 +392,12 @@ def play(
         stage.finish()
         seen.records = stage.source.sent
         seen.transactions = {
-            client.name: {"committed": client.said("c"), "aborted": client.said("a"), "stuck": client.stuck}
+            client.name: {
+                "committed": client.said("c"),
+                "aborted": client.said("a"),
+                "stuck": client.stuck,
+                "renumbered": client.renumbered,
+            }
             for client in stage.clients
         }
         seen.seconds = round(time.monotonic() - began, 1)

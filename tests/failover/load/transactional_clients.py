@@ -1,5 +1,6 @@
 """Clients that write transactions as processes, and the source that copiers read."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from tests.failover.load.transactional import STUCK, Job
+from tests.failover.load.transactional import BROKEN, STUCK, Job
 from tests.support.kafka_jars import java_command
 
 _SECONDS: Final = 90.0
@@ -36,6 +37,24 @@ class Program(StrEnum):
 
 
 JAVA: Final = frozenset({Program.JAVA, Program.JAVA_READER})
+
+_RENUMBERED: Final = re.compile(r"ADVBASE.* (\S+ \[\d+\]) advancing epoch base msgid .* in aborted transaction")
+_OUT_OF_SEQUENCE: Final = re.compile(
+    r"FATAL.*ProduceRequest for (\S+ \[\d+\]) .* due to sequence desynchronization .*MsgPossiblyPersisted"
+)
+_BEGUN: Final = "Ready -> InTransaction"
+
+
+def has_renumbered(output: str) -> bool:
+    """Whether librdkafka's own doing ended this client: it gave sequences that may be persisted to other records.
+
+    What is in the queue when it aborts gets no sequence (`rd_kafka_toppar_purge_queues` in its 2.16): also what it was
+    to send again, and may have been written before its leader went. The next transaction begins with the same numbers,
+    is refused, and that is fatal. Both must be told of one partition, with one transaction's begin between them.
+    """
+    ends = list(_OUT_OF_SEQUENCE.finditer(output))
+    renumbered = [each for each in _RENUMBERED.finditer(output) if ends and each[1] == ends[0][1]]
+    return bool(renumbered) and output.count(_BEGUN, renumbered[-1].end(), ends[0].start()) == 1
 
 
 def command(program: Program, job: Job, java_class_path: str | None) -> list[str]:
@@ -62,8 +81,9 @@ class Client:
         self.process: subprocess.Popen[bytes] | None = None
         self._java_class_path = java_class_path
         self._lives = 0
-        self.stuck = 0
+        self.stuck = self.renumbered = 0
         self._output = job.log.with_suffix(".out")
+        self._life_began_at = 0
         self.run()
 
     @property
@@ -79,6 +99,7 @@ class Client:
         self._lives += 1
         job = replace(self.job, seed=self.job.seed + self._lives)
         with self._output.open("ab") as output:
+            self._life_began_at = output.tell()
             self.process = subprocess.Popen(
                 command(self.program, job, self._java_class_path),
                 stdin=subprocess.PIPE,
@@ -91,15 +112,23 @@ class Client:
         return self.job.log.read_bytes().count(f"\n{kind} ".encode()) if self.job.log.exists() else 0
 
     def committed(self) -> int:
-        """How many transactions it committed in all its lives. Fails when it has ended, but for one that was STUCK."""
+        """How many transactions it committed in all its lives.
+
+        Fails when it has ended, but for one that was STUCK or `has_renumbered`: that goes on in a new life.
+        """
         assert self.process is not None
         status = self.process.poll()
-        if status == STUCK:
-            self.stuck += 1
+        is_stuck = status == STUCK
+        if is_stuck or (status == BROKEN and has_renumbered(self._words_of_this_life())):
+            self.stuck += is_stuck
+            self.renumbered += not is_stuck
             self.run()
             status = None
         assert status is None, f"{self.name} ended with {status}: {self.last_words()}"
         return self.said("c")
+
+    def _words_of_this_life(self) -> str:
+        return self._output.read_bytes()[self._life_began_at :].decode(errors="replace")
 
     def last_words(self) -> str:
         return self._output.read_text(errors="replace")[-3000:]

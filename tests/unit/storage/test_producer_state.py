@@ -154,6 +154,26 @@ def test_a_batch_outside_of_the_open_transaction_is_refused():
     assert state.check_batch(header(1, transactional=True)) is None
 
 
+def test_a_sequence_of_an_ended_transaction_is_no_duplicate():
+    """librdkafka aborts, and numbers the next transaction from where it had something to try again."""
+    state = appended(*(header(2 * number, 2, transactional=True) for number in range(6)))
+    assert state.check_batch(header(10, 2, transactional=True)).last_offset == 11
+    assert state.find_earlier(header(1, transactional=True)) == 2
+
+    def refused():
+        return [
+            rejection(state, header(10, 2, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            state.find_earlier(header(1, transactional=True)) is None,
+        ]
+
+    state.apply_marker(header(-1), EndTxn(False, 0), offset=12, timestamp=0)
+    state.end_offset = 13
+    assert refused() == [True, True]
+    appended(header(12, transactional=True), state=state)
+    assert refused() == [True, True], "nor when the next has begun"
+    assert state.check_batch(header(12, transactional=True)).last_offset == 13
+
+
 def test_a_stale_marker_is_refused():
     state = appended(header(0, epoch=2, transactional=True))
     state.apply_marker(header(-1, epoch=2), EndTxn(True, 5), offset=1, timestamp=0)

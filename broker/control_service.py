@@ -143,6 +143,7 @@ class ControlService:
         error = await self._fence(command)
         if error is ErrorCode.NONE:
             lived = self._metadata.brokers
+            topics = self._metadata.topics() if command.ends_welcome else ()
             error = self._metadata.apply(command)
             if not lived.keys() <= self._metadata.brokers.keys():
                 self._replicas.on_brokers_gone()
@@ -152,6 +153,10 @@ class ControlService:
                     self._metrics.forget_topic(partition.topic)
                 await self._leave_what_went_elsewhere(partition)
                 await turns.maybe_yield()
+            for topic in topics:
+                if not self._metadata.has_topic(topic):
+                    log.info("%s is forgotten: it was deleted while no controller reached this broker", topic)
+                    self._metrics.forget_topic(topic)
             deleted = [each.topic_partition for each in command.partitions if each.leader == LEADER_DURING_DELETE]
             if deleted and self._coordination is not None:
                 self._coordination.on_partitions_deleted(deleted)

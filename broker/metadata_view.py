@@ -5,6 +5,9 @@ command costs what changed, not what is there. The entry of a broker or a partit
 whoever holds one may keep it; the mapping of a topic's partitions is live, so read it without waiting in between.
 
 The view lags behind the controller. It keeps the epoch of the last command and refuses an older controller's.
+
+A controller welcomes each registration of a broker: it tells of all partitions that there are, and at last that this
+was all. What it did not name was deleted while no controller reached this broker, and is forgotten.
 """
 
 import asyncio
@@ -40,6 +43,9 @@ class MetadataView:
         self._nodes: dict[str, dict[BrokerId, Endpoint]] = {}
         self._topics: dict[str, dict[int, UpdateMetadataPartition]] = {}
         self._waiters: dict[str, dict[_Waiter, None]] = {}
+        self._welcome: tuple[ControllerEpoch, BrokerEpoch] | None = None
+        # What was named since the welcome began; None once it has ended.
+        self._named: set[TopicPartition] | None = None
 
     # Reading.
 
@@ -95,6 +101,9 @@ class MetadataView:
         self.controller_epoch = command.controller_epoch
         self.controller_id = command.controller_id if command.controller_id >= 0 else NO_CONTROLLER
         self._replace_brokers(command.live_brokers)
+        welcome = (command.controller_epoch, command.broker_epoch)
+        if welcome != self._welcome:
+            self._welcome, self._named = welcome, set()
         touched: dict[str, None] = {}
         for partition in command.partitions:
             touched[partition.topic] = None
@@ -102,6 +111,10 @@ class MetadataView:
                 self._forget(partition.topic, partition.partition)
             else:
                 self._topics.setdefault(partition.topic, {})[partition.partition] = partition
+            if self._named is not None:
+                self._named.add(partition.topic_partition)
+        if command.ends_welcome:
+            touched |= dict.fromkeys(self._forget_unnamed())
         self._wake(_BROKERS)
         for topic in touched:
             self._wake(topic)
@@ -115,6 +128,16 @@ class MetadataView:
             for endpoint in broker.endpoints:
                 nodes.setdefault(endpoint.listener_name, {})[broker.broker_id] = endpoint
         self._nodes = nodes
+
+    def _forget_unnamed(self) -> list[str]:
+        """The topics that this touched."""
+        named, self._named = self._named, None
+        if named is None:
+            return []
+        unnamed = [each.topic_partition for each in self if each.topic_partition not in named]
+        for at in unnamed:
+            self._forget(at.topic, at.partition)
+        return [at.topic for at in unnamed]
 
     def _forget(self, topic: str, partition: int) -> None:
         partitions = self._topics.get(topic)

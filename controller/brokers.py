@@ -6,7 +6,7 @@ restarted replica may have lost what it had not flushed. Several brokers that go
 partitions that they held.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from barnabas.protocol.ids import BrokerId, TopicPartition
 from controller import deletion, last_replica, replica_moves
@@ -28,6 +28,7 @@ def on_brokers(office: Office, read: Mapping[BrokerId, RegisteredBroker]) -> Pro
     added = {broker: registered for broker, registered in sorted(read.items()) if broker not in known}
     if added:
         yield from welcome(office, added)
+        yield from end_welcome(office, added)
         held = _held(office, added)
         yield from settle(office, held, tell=added.keys(), reason=f"brokers {sorted(added)} came")
         yield from replica_moves.on_isr_changed(office, held)
@@ -86,6 +87,12 @@ def welcome(office: Office, added: Mapping[BrokerId, RegisteredBroker]) -> Proce
     for batch in batches(list(state.all_partitions())):
         office.outbox.publish_to(added, batch)
         yield office.flush()
+
+
+def end_welcome(office: Office, brokers: Collection[BrokerId]) -> Procedure[None]:
+    """These were told of all partitions. What else they knew was deleted while no controller reached them."""
+    office.outbox.end_welcome(brokers)
+    yield office.flush()
 
 
 def _connect(broker: BrokerId, registered: RegisteredBroker) -> list[Action]:

@@ -54,6 +54,7 @@ def command_to_wire(command: Command, *, sequence: int, number: int) -> wire.Com
             message.update_metadata.SetInParent()
             message.update_metadata.partitions.extend(map(_metadata_to_wire, command.partitions))
             message.update_metadata.live_brokers.extend(map(_broker_to_wire, command.live_brokers))
+            message.update_metadata.ends_welcome = command.ends_welcome
         case ReportLogEnds():
             message.report_log_ends.SetInParent()
             message.report_log_ends.partitions.extend(
@@ -83,7 +84,8 @@ def command_from_wire(message: wire.Command) -> Command | None:
         case "update_metadata":
             metadata = list(map(_metadata_from_wire, message.update_metadata.partitions))
             brokers = tuple(map(_broker_from_wire, message.update_metadata.live_brokers))
-            return UpdateMetadata(controller_id, controller_epoch, broker_epoch, metadata, brokers)
+            ends_welcome = message.update_metadata.ends_welcome
+            return UpdateMetadata(controller_id, controller_epoch, broker_epoch, metadata, brokers, ends_welcome)
         case "report_log_ends":
             asked = [TopicPartition(at.topic, at.partition) for at in message.report_log_ends.partitions]
             return ReportLogEnds(controller_id, controller_epoch, broker_epoch, asked)

@@ -8,7 +8,7 @@ UpdateMetadata:
 - a StopReplica takes the place of an earlier StopReplica and LeaderAndIsr of that partition; `delete` is inherited;
 - a LeaderAndIsr after a StopReplica leaves it: the old log is removed before the new one is made;
 - an UpdateMetadata joins the one that waits: a broker may know its peers earlier than in the order of sending, never
-  later, since a follower must know the broker of its leader;
+  later, since a follower must know the broker of its leader; that it ends a welcome stands in its last portion;
 - a ReportLogEnds joins the one that waits: only the answer to the latest question counts.
 
 All commands of a queue carry the same controller epoch and broker epoch. Commands that were put in are not changed.
@@ -111,7 +111,9 @@ class CommandQueue:
                     del self._stop_of[at]
             case _Metadata():
                 command = replace(waiting.command, partitions=[waiting.entries.pop(at) for at in keys])
-                if not waiting.entries:
+                if waiting.entries:
+                    command.ends_welcome = False
+                else:
                     self._metadata = None
             case _Ask():
                 command = replace(waiting.command, partitions=[waiting.entries.pop(at) for at in keys])
@@ -132,7 +134,9 @@ class CommandQueue:
                 newer = self._metadata
                 if newer is not None:
                     self._order.remove(newer)
-                    command = replace(newer.command, partitions=[*command.partitions, *newer.entries.values()])
+                    partitions = [*command.partitions, *newer.entries.values()]
+                    ends_welcome = command.ends_welcome or newer.command.ends_welcome
+                    command = replace(newer.command, partitions=partitions, ends_welcome=ends_welcome)
                 self._metadata = _Metadata(command, _by_partition(command.partitions))
                 self._order.appendleft(self._metadata)
             case ReportLogEnds():
@@ -177,7 +181,8 @@ class CommandQueue:
             self._metadata = _Metadata(command, _by_partition(command.partitions))
             self._order.append(self._metadata)
         else:
-            self._metadata.command = command
+            ends_welcome = command.ends_welcome or self._metadata.command.ends_welcome
+            self._metadata.command = replace(command, ends_welcome=ends_welcome)
             self._metadata.entries.update(_by_partition(command.partitions))
 
     def _put_ask(self, command: ReportLogEnds) -> None:

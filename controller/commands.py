@@ -143,13 +143,17 @@ class UpdateMetadataPartition:
 
 @dataclass(slots=True)
 class UpdateMetadata:
-    """Change the receiver's view of the cluster: all live brokers, always whole, and the partitions that changed."""
+    """Change the receiver's view of the cluster: all live brokers, always whole, and the partitions that changed.
+
+    With `ends_welcome` this controller has told this registration of the broker of all partitions that there are.
+    """
 
     controller_id: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
     partitions: list[UpdateMetadataPartition]
     live_brokers: tuple[LiveBroker, ...]
+    ends_welcome: bool = False
 
 
 @dataclass(slots=True)

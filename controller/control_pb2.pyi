@@ -316,6 +316,8 @@ class UpdateMetadata(_message.Message):
 
     PARTITIONS_FIELD_NUMBER: _builtins.int
     LIVE_BROKERS_FIELD_NUMBER: _builtins.int
+    ENDS_WELCOME_FIELD_NUMBER: _builtins.int
+    ends_welcome: _builtins.bool
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___UpdateMetadataPartition]: ...
     @_builtins.property
@@ -325,10 +327,11 @@ class UpdateMetadata(_message.Message):
         *,
         partitions: _abc.Iterable[Global___UpdateMetadataPartition] | None = ...,
         live_brokers: _abc.Iterable[Global___LiveBroker] | None = ...,
+        ends_welcome: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["live_brokers", b"live_brokers", "partitions", b"partitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends_welcome", b"ends_welcome", "live_brokers", b"live_brokers", "partitions", b"partitions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -150,6 +150,7 @@ def take_over(office: Office, read: ClusterRead) -> Procedure[None]:
     office.state.postponed_deletions.update(later)
     every = list(office.state.all_partitions())
     yield from settle(office, every, tell=read.brokers.keys(), reason="takeover")
+    yield from brokers.end_welcome(office, read.brokers)
     yield from replica_moves.resume(office)
     for name in list(office.state.deletions):
         yield from deletion.start(office, name)

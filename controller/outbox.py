@@ -43,6 +43,7 @@ class Outbox:
         self._publish_to: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._forget: list[UpdateMetadataPartition] = []
         self._greet: dict[BrokerId, None] = {}
+        self._welcomed: frozenset[BrokerId] = frozenset()
         self._stop: dict[BrokerId, list[StopReplicaPartition]] = {}
         self._stop_following: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._ask: dict[BrokerId, dict[TopicPartition, None]] = {}
@@ -66,6 +67,11 @@ class Outbox:
     def greet(self, brokers: Iterable[BrokerId]) -> None:
         """UpdateMetadata of at least the live brokers."""
         self._greet.update(dict.fromkeys(brokers))
+
+    def end_welcome(self, brokers: Iterable[BrokerId]) -> None:
+        """UpdateMetadata that says to these that they have heard of all partitions: what they knew beside is gone."""
+        self._welcomed |= frozenset(brokers)
+        self.greet(brokers)
 
     def forget(self, at: TopicPartition, partition: Partition) -> None:
         """Tell all live brokers that a partition is being deleted."""
@@ -101,6 +107,7 @@ class Outbox:
         sends = [*self._leader_and_isr(), *self._update_metadata(), *self._stop_replica(), *self._report_log_ends()]
         self._lead, self._new, self._publish, self._publish_to = {}, set(), {}, {}
         self._forget, self._greet, self._stop, self._stop_following, self._ask = [], {}, {}, {}, {}
+        self._welcomed = frozenset()
         return sends
 
     def _leader_and_isr(self) -> Iterable[Send]:
@@ -173,9 +180,9 @@ class Outbox:
             own = self._publish_to.get(broker, {})
             extra = [entry for at in own if at not in self._publish and (entry := self._metadata_of(at)) is not None]
             entries = common + extra if extra else common
-            yield Send(
-                broker, UpdateMetadata(state.term.controller_id, state.term.epoch, registered.epoch, entries, live)
-            )
+            term, welcomed = state.term, broker in self._welcomed
+            command = UpdateMetadata(term.controller_id, term.epoch, registered.epoch, entries, live, welcomed)
+            yield Send(broker, command)
 
     def _metadata_of(self, at: TopicPartition) -> UpdateMetadataPartition | None:
         partition = self._state.partition(at)

@@ -1,5 +1,6 @@
 """When a simulated cluster is whole: every partition led, every replica in sync and at one end, nothing left undone."""
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.world import World
 from zk_schema import paths
 
@@ -42,7 +43,7 @@ def why_not_converged(world: World) -> str:
             if there is None or (there.log.log_end_offset, there.log.high_watermark) != (end, end):
                 told = None if there is None else (there.log.log_end_offset, there.log.high_watermark)
                 return f"{at}: broker {replica} is at {told}, the leader at {end}"
-    return world.rot.standing() or _known_damage(world) or _left_of_deleted_topics(world)
+    return world.rot.standing() or _known_damage(world) or _left_of_deleted_topics(world) or _told_otherwise(world)
 
 
 def _known_damage(world: World) -> str:
@@ -50,6 +51,27 @@ def _known_damage(world: World) -> str:
     for machine, partition in world.invariants.replicas():
         for damaged in partition.log.damage if partition.topic_partition in world.invariants.watched else ():
             return f"{partition.topic_partition} on {machine.host} is damaged: {damaged}"
+    return ""
+
+
+def _told_otherwise(world: World) -> str:
+    """What a broker tells clients of that is not in ZooKeeper, or has another leader there."""
+    topics = world.zookeeper.tree.children(paths.BROKER_TOPICS) or []
+    states = {}
+    for topic in topics:
+        assignment = world.invariants.assignment(topic)
+        for number in () if assignment is None else assignment.partitions:
+            at = TopicPartition(topic, number)
+            state = world.invariants.state(at)
+            if state is not None:
+                states[at] = (state.leader, state.leader_epoch)
+    for machine in world.machines.values():
+        if machine.broker is None:
+            return f"{machine.host} is down"
+        told = {each.topic_partition: (each.leader, each.leader_epoch) for each in machine.broker.services.metadata}
+        for at in {**told, **states}:
+            if told.get(at) != states.get(at):
+                return f"{at}: {machine.host} tells of {told.get(at)}, ZooKeeper of {states.get(at)}"
     return ""
 
 

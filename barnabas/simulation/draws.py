@@ -2,7 +2,8 @@
 
 Swarm testing: most of what can happen is off in most seeds, and what is on differs in weight by orders of magnitude;
 a walk with equal weights misses the rarer faults (reliability sheet, section 9). What a seed may lose follows from what
-it promises: with one replica or with min.insync.replicas 1 no machine may forget, with every append synced all may.
+it promises: with min.insync.replicas 1 no machine may forget, with every append synced all may. Where a partition has
+one replica every append is synced, and power fails for all often: nothing but the disk keeps what was acknowledged.
 
 Each choice is drawn from a stream of chance of its own name, and each fault and errand has its own too: one more choice
 moves none of the others. What was drawn is plain data; `script` writes it down, so that a cluster that failed once is
@@ -32,6 +33,8 @@ _OLD_CLIENTS: Final = 0.2
 _FORMAT_ERRANDS: Final = 0.25
 _FORMAT_GAP_S: Final = 3.0
 _COORDINATORS: Final = 0.4
+_LONE_REPLICAS: Final = 0.08
+_LONE_POWER_CUTS: Final = 4.0
 
 
 @dataclass(slots=True)
@@ -112,20 +115,22 @@ class _Streams:
         return random.Random(f"{self._seed}/draws/{name}")
 
 
-def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
+def draw(seed: str) -> Draws:
     """The choices of a seed."""
     of = _Streams(seed)
     brokers = of("brokers").choice([3, 3, 3, 3, 4, 5])
     factor, in_sync = of("replicas").choice([(3, 2), (3, 2), (3, 2), (3, 2), (3, 1), (2, 2), (3, 3)])
-    if factor > max_replication_factor:
+    is_lone = of("lone replicas").random() < _LONE_REPLICAS
+    if is_lone:
         factor, in_sync = 1, 1
-    syncs = of("syncs").random() < 0.25
+    syncs = of("syncs").random() < 0.25 or is_lone
     topic_settings = {"min.insync.replicas": str(in_sync)}
     if syncs:
         topic_settings["flush.messages"] = "1"
     if of("segments").random() < 0.5:
         topic_settings["segment.bytes"] = str(of("segment bytes").choice([600, 2000, 10_000]))
-    settings, rot_gap_s = _settings(of), _rot_gap_s(of)
+    # A lone replica that rots can be mended by nobody.
+    settings, rot_gap_s = _settings(of), 0.0 if is_lone else _rot_gap_s(of)
     coordinators = _coordinators(of)
     if coordinators.has_coordinators:
         settings |= _coordinator_settings(of, replication_factor=factor, min_in_sync=in_sync, syncs=syncs)
@@ -152,7 +157,7 @@ def draw(seed: str, *, max_replication_factor: int = 3) -> Draws:
         producers=of("producers").randint(2, 4),
         readers=of("readers").randint(1, 2),
         consumers=of("consumers").randint(0, 1),
-        weights=_weights(of),
+        weights=_weights(of) | ({"power all": _LONE_POWER_CUTS} if is_lone else {}),
         mean_gap_s=of("gap").choice([2.0, 4.0, 7.0]),
         mean_length_s=of("fault length").choice([1.5, 4.0, 8.0]),
         max_at_once=of("at once").choice([1, 2, 2, 3]),

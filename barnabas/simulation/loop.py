@@ -290,6 +290,9 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
         """Run until the coroutine, which belongs to the world, is done."""
         assert not self._is_running
         assert not self._is_closed
+        hooks = sys.get_asyncgen_hooks()
+        # The garbage collector must not close generators of the dead: it would run what they wait in, when it likes.
+        sys.set_asyncgen_hooks(finalizer=_ignore)
         asyncio._set_running_loop(self)  # noqa: SLF001 - what every loop calls
         self._is_running = True
         try:
@@ -300,6 +303,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):  # what it lacks, nobody in a s
         finally:
             self._is_running = False
             asyncio._set_running_loop(None)  # noqa: SLF001
+            sys.set_asyncgen_hooks(*hooks)
 
     def close(self) -> None:
         """End every life, and let go of what the dead left behind: only now may a `finally` of theirs run."""
@@ -401,7 +405,7 @@ def _close_task(task: "asyncio.Task[Any]") -> None:
 
 
 def _ignore(_: object) -> None:
-    """Take what the dead raise."""
+    """Take what the dead raise, or leave."""
 
 
 async def _never() -> None:

@@ -298,11 +298,10 @@ def run_seed(
     seed: str | int,
     *,
     trace: Callable[[str], None] | None = None,
-    max_replication_factor: int = 3,
     change: Callable[[Draws], None] | None = None,
 ) -> Tally:
     """Run a seed; `change` alters its draws before the world is made."""
-    draws = draw(str(seed), max_replication_factor=max_replication_factor)
+    draws = draw(str(seed))
     if change is not None:
         change(draws)
     return run_drawn(str(seed), draws, trace=trace)

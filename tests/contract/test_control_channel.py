@@ -94,6 +94,7 @@ async def test_every_field_of_every_command_arrives(line: Line) -> None:
         UpdateMetadata(*HEADER, [told], (broker, bare)),
         StopReplica(*HEADER, [StopReplicaPartition("t", 0, LeaderEpoch(-2), delete=True)]),
         UpdateMetadata(*HEADER, [], ()),
+        UpdateMetadata(*HEADER, [], (), ends_welcome=True),
         ReportLogEnds(*HEADER, [TopicPartition("t", 1), TopicPartition("ü", 2)]),
     ]
     channel = line.channel()

@@ -148,11 +148,21 @@ def test_what_is_meant_for_the_runner_is_not_taken_for_a_bug(monkeypatch: pytest
 def test_draws_differ_and_every_kind_of_fault_comes_up():
     drawn = [draw(str(seed)) for seed in range(200)]
     assert {each.brokers for each in drawn} == {3, 4, 5}
-    assert {each.replication_factor for each in drawn} == {2, 3}
+    assert {each.replication_factor for each in drawn} == {1, 2, 3}
     assert set().union(*(each.weights for each in drawn)) == set(KINDS)
     assert any(not each.errands for each in drawn)
     assert all(len(each.weights) >= 2 for each in drawn)
     assert draw("7") == draw("7")
+
+
+def test_a_lone_replica_that_must_not_be_lost_is_synced_and_does_not_rot():
+    lone = [each for seed in range(200) if (each := draw(str(seed))).replication_factor == 1]
+    assert 5 < len(lone) < 30
+    for each in lone:
+        assert each.syncs_each_append
+        assert each.topic_settings["flush.messages"] == "1"
+        assert each.weights["power all"] > 1
+        assert each.rot_gap_s == 0
 
 
 def test_what_may_be_forgotten_follows_from_what_is_promised():

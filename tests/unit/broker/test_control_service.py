@@ -242,6 +242,24 @@ async def test_a_deleted_topic_is_forgotten_by_the_view_and_the_metrics_when_its
 
 
 @virtual_time
+async def test_a_topic_that_went_unheard_of_is_forgotten_by_the_view_and_the_metrics_when_a_welcome_ends() -> None:
+    ordered = await Ordered().open()
+    await ordered.obey(ordered.tell(0, 1))
+    ordered.broker.metrics.topic("t").bytes_in = 5
+    await ordered.obey(ordered.tell(0, controller=6))
+    last = ordered.tell(controller=6)
+    last.ends_welcome = True
+    await ordered.obey(last)
+    assert list(ordered.broker.view.partitions("t")) == [0]
+    assert ordered.broker.metrics.topic("t").bytes_in == 5
+    last = ordered.tell(controller=7)
+    last.ends_welcome = True
+    await ordered.obey(last)
+    assert not ordered.broker.view.has_topic("t")
+    assert ordered.broker.metrics.topic("t").bytes_in == 0
+
+
+@virtual_time
 async def test_a_session_that_ends_during_an_order_refuses_it_and_touches_nothing() -> None:
     ordered = await Ordered().open()
     ordered.server.withhold(ordered.zk, requests=True, answers=True)

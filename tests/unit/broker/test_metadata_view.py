@@ -22,9 +22,14 @@ def partition(topic: str, number: int, leader: int = 1) -> UpdateMetadataPartiti
 
 
 def update(
-    *partitions: UpdateMetadataPartition, epoch: int = 1, brokers: tuple[LiveBroker, ...] = ()
+    *partitions: UpdateMetadataPartition,
+    epoch: int = 1,
+    brokers: tuple[LiveBroker, ...] = (),
+    broker_epoch: int = 1,
+    ends: bool = False,
 ) -> UpdateMetadata:
-    return UpdateMetadata(BrokerId(1), ControllerEpoch(epoch), BrokerEpoch(1), list(partitions), brokers)
+    epochs = (ControllerEpoch(epoch), BrokerEpoch(broker_epoch))
+    return UpdateMetadata(BrokerId(1), *epochs, list(partitions), brokers, ends)
 
 
 def test_an_empty_view_knows_nobody() -> None:
@@ -66,6 +71,35 @@ def test_a_leader_of_minus_two_forgets_the_partition_and_at_last_the_topic() -> 
     assert view.partition(TopicPartition("a", 0)) is None
     view.apply(update(partition("a", 1, leader=-2), partition("never", 0, leader=-2)))
     assert view.topics() == []
+
+
+@pytest.mark.parametrize("later", [{"epoch": 2}, {"broker_epoch": 2}])
+def test_what_a_welcome_does_not_name_is_forgotten_at_its_end(later: dict[str, int]) -> None:
+    view = MetadataView()
+    view.apply(update(partition("a", 0), partition("a", 1), partition("b", 0)))
+    view.apply(update(partition("c", 0), ends=True))
+    assert view.topics() == ["a", "b", "c"]
+    view.apply(update(partition("a", 0, leader=2), **later))
+    assert view.topics() == ["a", "b", "c"], "while it lasts all is there"
+    view.apply(update(partition("d", 0), **later, ends=True))
+    assert sorted(each.topic_partition for each in view) == [("a", 0), ("d", 0)]
+
+
+def test_after_a_welcome_nothing_is_forgotten_for_not_being_named() -> None:
+    view = MetadataView()
+    view.apply(update(partition("a", 0), ends=True))
+    view.apply(update(partition("b", 0)))
+    view.apply(update(ends=True))
+    assert view.topics() == ["a", "b"]
+
+
+async def test_who_waits_for_a_topic_to_go_is_woken_when_a_welcome_does_not_name_it() -> None:
+    view = MetadataView()
+    view.apply(update(partition("a", 0)))
+    waiting = asyncio.create_task(view.wait_until(["a"], lambda: not view.has_topic("a"), timeout_ms=60_000))
+    await asyncio.sleep(0)
+    view.apply(update(epoch=2, ends=True))
+    assert await waiting
 
 
 def test_an_older_controller_changes_nothing() -> None:

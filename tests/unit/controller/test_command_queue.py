@@ -33,12 +33,12 @@ def stop(*numbers: int, epoch: int = 0, delete: bool = False) -> StopReplica:
     return StopReplica(*HEADER, [StopReplicaPartition("t", each, LeaderEpoch(epoch), delete) for each in numbers])
 
 
-def tell(*numbers: int, epoch: int = 0, brokers: Iterable[int] = (1,)) -> UpdateMetadata:
+def tell(*numbers: int, epoch: int = 0, brokers: Iterable[int] = (1,), ends: bool = False) -> UpdateMetadata:
     entries = [
         UpdateMetadataPartition("t", each, ControllerEpoch(2), ONE, LeaderEpoch(epoch), (ONE,), 0, (ONE,))
         for each in numbers
     ]
-    return UpdateMetadata(*HEADER, entries, tuple(LiveBroker(BrokerId(each), ()) for each in brokers))
+    return UpdateMetadata(*HEADER, entries, tuple(LiveBroker(BrokerId(each), ()) for each in brokers), ends)
 
 
 def drained(queue: CommandQueue) -> list[Command]:
@@ -148,6 +148,19 @@ def test_metadata_that_was_not_answered_goes_first_with_what_came_since() -> Non
     )
 
 
+def test_that_a_welcome_ends_stands_in_the_last_portion_and_is_not_lost() -> None:
+    assert drained(queued(tell(0, ends=True), tell(1, 2), limit=2)) == [tell(0, 1), tell(2, ends=True)]
+    assert drained(queued(tell(0), tell(ends=True))) == [tell(0, ends=True)]
+    for command in (tell(ends=True), tell(0, ends=True)):
+        queue = queued(command)
+        taken = queue.take()
+        queue.put(tell(1))
+        queue.put_back(taken)
+        (told,) = drained(queue)
+        assert isinstance(told, UpdateMetadata)
+        assert told.ends_welcome
+
+
 def test_what_waits_does_not_grow_with_how_long_it_waits() -> None:
     queue = CommandQueue()
     for epoch in range(1_000):
@@ -160,7 +173,10 @@ def test_what_waits_does_not_grow_with_how_long_it_waits() -> None:
 
 SENDING = ["answered", "answer lost", "command lost"]
 SCRIPTS = st.lists(
-    st.tuples(st.sampled_from(["lead", "stop", "delete", "tell"]), st.sets(st.integers(0, 3), min_size=1))
+    st.tuples(
+        st.sampled_from(["lead", "lead new", "stop", "delete", "tell", "end welcome"]),
+        st.sets(st.integers(0, 3), min_size=1),
+    )
     | st.tuples(st.sampled_from(SENDING), st.just(set[int]())),
     max_size=30,
 )
@@ -168,10 +184,10 @@ SCRIPTS = st.lists(
 
 def made(kind: str, numbers: set[int], epoch: int) -> Command:
     match kind:
-        case "lead":
-            return lead(*numbers, epoch=epoch)
-        case "tell":
-            return tell(*numbers, epoch=epoch)
+        case "lead" | "lead new":
+            return lead(*numbers, epoch=epoch, is_new=kind == "lead new")
+        case "tell" | "end welcome":
+            return tell(*numbers, epoch=epoch, ends=kind == "end welcome")
         case _:
             return stop(*numbers, epoch=epoch, delete=kind == "delete")
 
@@ -196,28 +212,44 @@ def test_a_broker_ends_where_it_would_without_merging_whatever_is_lost(script: l
             unanswered = None if kind == "answered" else command
     for command in drained(queue):
         merged.obey(command)
-    assert (merged.led, merged.told) == (plain.led, plain.told)
+    assert (merged.led, merged.told, merged.new) == (plain.led, plain.told, plain.new)
     assert merged.logs <= plain.logs
 
 
 class Broker:
-    """What a broker would be after its commands: who is led at which epoch, which logs are there, what is told."""
+    """What a broker would be after its commands: who is led at which epoch, which logs are there, what is told.
+
+    `new`: what was said to be new since it was stopped last. Of an earlier registration it knows partitions 0 and 3.
+    """
 
     def __init__(self) -> None:
         self.led: dict[int, int] = {}
         self.logs: set[int] = set()
-        self.told: dict[int, int] = {}
+        self.new: set[int] = set()
+        self.told: dict[int, int] = {0: -1, 3: -1}
+        self.named: set[int] | None = set()
 
     def obey(self, command: Command) -> None:
+        self._obey_entries(command)
+        if isinstance(command, UpdateMetadata) and command.ends_welcome and self.named is not None:
+            self.told = {number: epoch for number, epoch in self.told.items() if number in self.named}
+            self.named = None
+
+    def _obey_entries(self, command: Command) -> None:
         for entry in command.partitions:
             number = entry.partition
             match entry:
                 case LeaderAndIsrPartition():
                     self.led[number] = entry.leader_epoch
                     self.logs.add(number)
+                    if entry.is_new:
+                        self.new.add(number)
                 case StopReplicaPartition():
                     self.led.pop(number, None)
+                    self.new.discard(number)
                     if entry.delete:
                         self.logs.discard(number)
                 case UpdateMetadataPartition():
                     self.told[number] = entry.leader_epoch
+                    if self.named is not None:
+                        self.named.add(number)

@@ -3,8 +3,15 @@
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch
-from controller.actions import Connect, Disconnect, Report, Send, StepDown, Write
+from barnabas.protocol.ids import (
+    LEADER_DURING_DELETE,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+)
+from controller.actions import Action, Connect, Disconnect, Report, Send, StepDown, Write
 from controller.commands import (
     CommandResult,
     LeaderAndIsr,
@@ -26,7 +33,7 @@ from controller.events import (
 )
 from controller.office import Settings
 from controller.state import PartitionPhase, StateRead
-from tests.unit.controller.core_rig import AT, FENCE, TERM, Office, brokers, led, sent, topic, writes
+from tests.unit.controller.core_rig import AT, FENCE, TERM, Office, brokers, commands, led, sent, topic, writes
 from zk_schema import paths
 from zk_schema.ops import NodeExists, Set, VersionMoved
 
@@ -38,8 +45,31 @@ def test_a_takeover_opens_channels_then_introduces_then_gives_partitions() -> No
         Connect(BrokerId(1), "b1:100"),
         Connect(BrokerId(2), "b2:100"),
     ]
-    assert sent(actions, 1) == sent(actions, 2) == ["UpdateMetadata", "LeaderAndIsr", "UpdateMetadata"]
+    told = ["UpdateMetadata", "LeaderAndIsr", "UpdateMetadata", "UpdateMetadata"]
+    assert sent(actions, 1) == sent(actions, 2) == told
     assert writes(actions) == []
+
+
+def test_a_welcome_ends_when_all_partitions_are_told_but_those_that_are_deleted() -> None:
+    office = Office()
+    topics = {"t": topic([1, 2]), "deleted": topic([1])}
+    states = {AT: led(1, 4, [1, 2]), TopicPartition("deleted", 0): led(1, 0, [1])}
+    told = welcomed(office.take_over(1, topics=topics, states=states, deletions=("deleted",)), 1)
+    assert told == {AT}
+    actions = office.handle(BrokersRead(brokers(1, 2)))
+    assert welcomed(actions, 2) == {AT}
+    assert welcomed(actions, 1) is None, "it was before"
+
+
+def welcomed(actions: list[Action], broker: int) -> set[TopicPartition] | None:
+    """What a broker was told of until its welcome ended; None where it did not."""
+    told = set()
+    for command in commands(actions, broker):
+        if isinstance(command, UpdateMetadata):
+            told |= {each.topic_partition for each in command.partitions if each.leader != LEADER_DURING_DELETE}
+            if command.ends_welcome:
+                return told
+    return None
 
 
 def test_every_write_begins_with_the_fence_and_names_the_version_it_was_decided_from() -> None:

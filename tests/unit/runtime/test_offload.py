@@ -188,6 +188,22 @@ async def test_steps_give_way_to_who_is_of_another_session_too(offload: SystemOf
         assert session.split()[1:] == ["nice", "10"]
 
 
+def tell_policy() -> Generator[None, None, tuple[int, str]]:
+    yield
+    of_scheduling = Path("/proc/self/sched")
+    lines = of_scheduling.read_text().splitlines() if of_scheduling.exists() else []
+    told = [line.rpartition(":")[2].strip() for line in lines if line.startswith("se.slice")]
+    return os.sched_getscheduler(0), "".join(told)
+
+
+async def test_steps_run_in_short_slices_and_take_the_processor_from_nobody(offload: SystemOffload) -> None:
+    policy, slice_ns = await offload.steps(lambda _: None, tell_policy)
+    assert policy == os.SCHED_BATCH
+    release = tuple(map(int, os.uname().release.split(".")[:2]))
+    if slice_ns and release >= (6, 12):
+        assert slice_ns == "100000"
+
+
 async def test_steps_tell_of_themselves_before_their_result(offload: SystemOffload) -> None:
     heard: list[object] = []
     worker = await offload.steps(heard.append, count, 4, pause_ms=1)

@@ -100,7 +100,7 @@ def _give_way(line: Connection) -> None:
 
 
 def _run_in_short_slices() -> None:
-    """Let who wakes up have the processor after 0.1 ms, the least that Linux 6.12 and later take; older ones change none.
+    """Let who wakes up have the processor after 0.1 ms, the least that Linux takes, from 6.12 on.
 
     However nice a process is, what it began to run it may run to the end of its slice, 1.4 ms on two processors, and a
     kernel that does not preempt itself looks again at its next tick, which may be 4 ms later. A batch process takes the

@@ -64,9 +64,8 @@ from barnabas.storage.append_conversion import (
     needs_turns,
 )
 from barnabas.storage.append_info import UNKNOWN_OFFSET, AppendInfo
+from barnabas.storage.append_producers import Marker, check_marker, check_producer, find_original
 from barnabas.storage.log_config import LogConfig, TimestampType
-from barnabas.storage.producer_state import EndTxn, ProducerRejection
-from barnabas.storage.scan import read_end_txn
 from barnabas.storage.segment import Segment
 from barnabas.storage.txn_index import AbortedTxn
 
@@ -90,8 +89,6 @@ WALKED_INFLATED_BYTES: Final = 128 * 1024
 
 _CRC_COVERS_FROM: Final = 21
 _NOT_A_CLIENTS: Final = CONTROL_BIT | LOG_APPEND_TIME_BIT
-
-Marker = tuple[EndTxn, int]
 
 
 class AppendOrigin(Enum):
@@ -146,53 +143,59 @@ def prepare_from_client(
 
     Raises AppendRejected, LongConversion, or OSError when the log had to be rolled and could not.
     """
-    config = log.config
     try:
-        header = _read_single(records, config, from_client=origin is _CLIENT)
-    except _NotAsStored:
-        converted = _convert_short(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
-        return prepare_converted(log, converted, origin=origin, now_ms=now_ms)
-    size_bytes = LOG_OVERHEAD_BYTES + header.length
-    if len(records) != size_bytes:
-        records = records[:size_bytes]
-    base_offset = log.log_end_offset
-    max_timestamp = header.max_timestamp
-    if origin is _CLIENT:
-        max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
-    _check_segment_holds(config, size_bytes)
-    header.base_offset = base_offset
-    header.leader_epoch = leader_epoch
-    marker = None
-    if header.producer_id >= 0:
-        if header.is_control:
-            marker = _check_marker(log, records, header)
-        elif (duplicate := _check_producer(log, header, origin, size_bytes)) is not None:
-            return duplicate
-    log_append_time_ms = -1
-    place(records, 0, header)
-    if config.message_timestamp_type is _LOG_APPEND_TIME:
-        log_append_time_ms = max_timestamp = now_ms
-        patch_log_append_time(records, 0, now_ms)
-    elif max_timestamp != header.max_timestamp:
-        patch_create_time(records, 0, max_timestamp)
-    header.max_timestamp = max_timestamp
-    segment = log.segment_for_append(
-        size_bytes=size_bytes,
-        first_offset=base_offset,
-        last_offset=base_offset + header.last_offset_delta,
-        max_timestamp=max_timestamp,
-        now_ms=now_ms,
-    )
-    return PreparedAppend(
-        log,
-        segment.log_file,
-        records,
-        segment.size_bytes,
-        base_offset,
-        [header],
-        None if marker is None else [marker],
-        log_append_time_ms,
-    )
+        config = log.config
+        try:
+            header = _read_single(records, config, from_client=origin is _CLIENT)
+        except _NotAsStored:
+            converted = _convert_short(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+            return prepare_converted(log, converted, origin=origin, now_ms=now_ms)
+        size_bytes = LOG_OVERHEAD_BYTES + header.length
+        if len(records) != size_bytes:
+            records = records[:size_bytes]
+        base_offset = log.log_end_offset
+        max_timestamp = header.max_timestamp
+        if origin is _CLIENT:
+            max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
+        _check_segment_holds(config, size_bytes)
+        header.base_offset = base_offset
+        header.leader_epoch = leader_epoch
+        marker = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = check_marker(log, records, header)
+            elif (original := check_producer(log, header, size_bytes, from_client=origin is _CLIENT)) is not None:
+                return _not_again(log, original)
+        log_append_time_ms = -1
+        place(records, 0, header)
+        if config.message_timestamp_type is _LOG_APPEND_TIME:
+            log_append_time_ms = max_timestamp = now_ms
+            patch_log_append_time(records, 0, now_ms)
+        elif max_timestamp != header.max_timestamp:
+            patch_create_time(records, 0, max_timestamp)
+        header.max_timestamp = max_timestamp
+        segment = log.segment_for_append(
+            size_bytes=size_bytes,
+            first_offset=base_offset,
+            last_offset=base_offset + header.last_offset_delta,
+            max_timestamp=max_timestamp,
+            now_ms=now_ms,
+        )
+        return PreparedAppend(
+            log,
+            segment.log_file,
+            records,
+            segment.size_bytes,
+            base_offset,
+            [header],
+            None if marker is None else [marker],
+            log_append_time_ms,
+        )
+    except (AppendRejected, LongConversion):
+        original = find_original(log, records) if origin is _CLIENT else None
+        if original is None:
+            raise
+        return _not_again(log, original)
 
 
 def conversion_steps(
@@ -221,9 +224,9 @@ def prepare_converted(log: "Log", converted: ConvertedSet, *, origin: AppendOrig
     assert converted.base_offset == log.log_end_offset, "something was appended while the set was converted"
     data, headers = converted.data, converted.headers
     _check_segment_holds(log.config, len(data))
-    duplicate = _check_producer(log, headers[0], origin, len(data))
-    if duplicate is not None:
-        return duplicate
+    original = check_producer(log, headers[0], len(data), from_client=origin is _CLIENT)
+    if original is not None:
+        return _not_again(log, original)
     segment = log.segment_for_append(
         size_bytes=len(data),
         first_offset=converted.base_offset,
@@ -250,24 +253,6 @@ def _check_segment_holds(config: LogConfig, size_bytes: int) -> None:
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the batch of {size_bytes} bytes is greater than a segment may be, {config.segment_bytes}",
         )
-
-
-def _check_producer(log: "Log", header: BatchHeader, origin: AppendOrigin, size_bytes: int) -> PreparedAppend | None:
-    """Hold a batch of data against its producer's state; what was appended before, if it is a duplicate of that."""
-    if header.producer_id < 0:
-        return None
-    try:
-        if origin is not _CLIENT:
-            log.producers.check_coordinator_batch(header)
-        elif (original := log.producers.check_batch(header)) is not None:
-            return _duplicate(log, original.first_offset, original.last_offset, original.timestamp, size_bytes)
-    except ProducerRejection as error:
-        if error.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            appended_below = log.producers.find_earlier(header)
-            if appended_below is not None:
-                return _duplicate(log, UNKNOWN_OFFSET, appended_below - 1, NO_TIMESTAMP, size_bytes)
-        raise AppendRejected(error.error, str(error)) from None
-    return None
 
 
 def apply_append(log: "Log", prepared: PreparedAppend) -> AppendInfo:
@@ -465,25 +450,9 @@ def _check_timestamps(
         raise timestamp_error(errors)
 
 
-def _check_marker(log: "Log", records: memoryview, header: BatchHeader) -> Marker | None:
-    marker = read_marker(records, header)
-    if marker is not None:
-        try:
-            log.producers.check_marker(header, marker[0])
-        except ProducerRejection as error:
-            raise AppendRejected(error.error, str(error)) from None
-    return marker
-
-
-def read_marker(batch: memoryview, header: BatchHeader) -> Marker | None:
-    """What a control batch says of a transaction's end. Raises AppendRejected."""
-    try:
-        return read_end_txn(batch, header)
-    except CorruptBatch as error:
-        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-
-
-def _duplicate(log: "Log", first_offset: int, last_offset: int, timestamp: int, size_bytes: int) -> PreparedAppend:
-    info = AppendInfo(first_offset, last_offset, timestamp, timestamp, log.log_start_offset, size_bytes, duplicate=True)
+def _not_again(log: "Log", original: AppendInfo) -> PreparedAppend:
     active = log.segments.active
-    return PreparedAppend(log, active.log_file, memoryview(b""), active.size_bytes, first_offset, [], None, -1, info)
+    first_offset = original.first_offset
+    return PreparedAppend(
+        log, active.log_file, memoryview(b""), active.size_bytes, first_offset, [], None, -1, original
+    )

@@ -23,9 +23,10 @@ from barnabas.protocol.message_set import (
     read_message_header,
     verify_message_crc,
 )
-from barnabas.storage.append import Marker, PreparedAppend, read_marker, wrong_crc
+from barnabas.storage.append import PreparedAppend, wrong_crc
 from barnabas.storage.append_checks import AppendRejected, UnexpectedOffset
 from barnabas.storage.append_conversion import extend_runs
+from barnabas.storage.append_producers import Marker, read_marker
 from barnabas.storage.log_config import MAX_INT32
 
 if TYPE_CHECKING:

@@ -160,3 +160,31 @@ def test_a_trailing_piece_of_a_batch_is_left_out(tmp_path):
     data = bytes(batch(b"a"))
     append(log, memoryview(bytearray(data + data[:30])))
     assert log.size_bytes == len(data)
+
+
+@pytest.mark.parametrize(
+    ("later", "error"),
+    [
+        (LogConfig(segment_bytes=300), ErrorCode.RECORD_LIST_TOO_LARGE),
+        (LogConfig(max_message_bytes=300), ErrorCode.MESSAGE_TOO_LARGE),
+        (LogConfig(message_timestamp_difference_max_ms=10), ErrorCode.INVALID_TIMESTAMP),
+        (LogConfig(compact=True), ErrorCode.INVALID_RECORD),
+        (LogConfig(compression=Codec.GZIP, max_message_bytes=60), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+)
+def test_a_duplicate_is_one_whatever_was_set_since(tmp_path, later, error):
+    log = make_log(str(tmp_path))
+
+    def sent(sequence):
+        return batch(b"a" * 200, b"b" * 200, key=None, producer=(7, 0, sequence), timestamp=NOW - 5000)
+
+    original = append(log, sent(0))
+    log.config = later
+    duplicate = append(log, sent(0))
+    assert duplicate.duplicate
+    assert (duplicate.first_offset, duplicate.last_offset) == (original.first_offset, original.last_offset)
+    for wrong in (sent(2), changed(sent(0), ">I", 17, 12345, sealed=False)):
+        with pytest.raises(AppendRejected) as raised:
+            append(log, wrong)
+        assert raised.value.error in (error, ErrorCode.CORRUPT_MESSAGE)
+    assert log.log_end_offset == 2

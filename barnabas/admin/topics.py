@@ -39,6 +39,11 @@ _OFFSET_COLUMNS: Final = (
     Column("end_offset", "END", is_number=True),
 )
 _CONFIG_COLUMNS: Final = (Column("name", "KEY"), Column("value", "VALUE"), Column("source", "SOURCE"))
+_NO_HINTS: Final[Mapping[ErrorCode, str]] = {}
+_DELETION_GOES_ON: Final = (
+    "the deletion stands and goes on by itself: a topic whose replicas move goes after the move (`barnabas reassign "
+    "status`), replicas of brokers that are away when these are back"
+)
 
 
 @click.group()
@@ -159,7 +164,7 @@ def delete(*, names: tuple[str, ...], yes: bool, if_exists: bool, reach: Reach, 
         confirm(f"This deletes with all their records: {', '.join(dict.fromkeys(names))}")
     outcomes = reach.run(lambda cluster: Admin(cluster).delete_topics(names))
     content = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "not there"} if if_exists else {}
-    _show_outcomes(outcomes, "deleted", content, output)
+    _show_outcomes(outcomes, "deleted", content, output, hints={ErrorCode.REQUEST_TIMED_OUT: _DELETION_GOES_ON})
 
 
 @topics.command("add-partitions")
@@ -265,7 +270,14 @@ def _parse_assignments(texts: tuple[str, ...]) -> dict[int, list[int]]:
     return assignments
 
 
-def _show_outcomes(outcomes: Outcomes, done: str, content: Mapping[ErrorCode, str], output: Format) -> None:
+def _show_outcomes(
+    outcomes: Outcomes,
+    done: str,
+    content: Mapping[ErrorCode, str],
+    output: Format,
+    *,
+    hints: Mapping[ErrorCode, str] = _NO_HINTS,
+) -> None:
     """Print what became of each topic; what failed goes to standard error, and the first failure ends the command."""
     failures: list[tuple[str, KafkaError]] = []
     rows: list[dict[str, str]] = []
@@ -277,6 +289,8 @@ def _show_outcomes(outcomes: Outcomes, done: str, content: Mapping[ErrorCode, st
     if rows or output is not Format.TABLE:
         show_rows(rows, (Column("topic", "TOPIC"), Column("outcome", "OUTCOME")), output)
     explained = [explain(error) or CommandFailed(str(error)) for _, error in failures]
+    for failure, (_, error) in zip(explained, failures, strict=True):
+        failure.hint = hints.get(error.error, failure.hint)
     for failure in explained[:-1]:
         report(str(failure), failure.hint)
     if explained:

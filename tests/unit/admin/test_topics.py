@@ -7,6 +7,7 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from barnabas.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.records import Record, build_batch
 from tests.unit.admin.conftest import Run
 from tests.unit.client.small_cluster import Asked, SmallCluster
@@ -131,6 +132,19 @@ def test_deleting_what_is_missing(served: SmallCluster, on_cluster: Run) -> None
     assert (ran.status, ran.lines[1:]) == (3, ["words  deleted"])
     content = on_cluster("topics", "delete", "missing", "-y", "--if-exists")
     assert (content.status, content.lines[1]) == (0, "missing  not there")
+
+
+def test_a_deletion_that_takes_long_is_said_to_go_on(served: SmallCluster, on_cluster: Run) -> None:
+    def late(asked: Asked) -> DeleteTopicsResponse | None:
+        if asked.key is not ApiKey.DELETE_TOPICS:
+            return None
+        results = [DeletableTopicResult(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked.request.topic_names]
+        return DeleteTopicsResponse(responses=results)
+
+    served.on_request = late
+    ran = on_cluster("topics", "delete", "words", "-y")
+    assert ran.status == 5
+    assert "hint: the deletion stands and goes on by itself" in ran.err
 
 
 def test_every_failure_is_told(on_cluster: Run) -> None:

@@ -25,15 +25,15 @@ async def cluster() -> AsyncIterator[Cluster]:
     await cluster.close()
 
 
-async def with_a_dead_last_replica(settings: Settings) -> Cluster:
+async def with_a_dead_last_replica(settings: Settings, replicas: tuple[int, ...] = (2, 3, 4)) -> Cluster:
     """Partition t-0 on brokers 2, 3 and 4; 2 was the last one in sync and is gone, and so are the others."""
     cluster = Cluster(settings)
     await cluster.open()
     for number in (1, 2, 3, 4):
         await cluster.start_broker(number)
     await cluster.start_controller(1)
-    await cluster.create("t", {0: [2, 3, 4]})
-    await cluster.until_led("t", by=2)
+    await cluster.create("t", {0: [*replicas]})
+    await cluster.until_led("t", by=replicas[0])
     for number in (4, 3):
         cluster.kill(number)
         await until(lambda: number not in cluster.in_sync("t"))  # noqa: B023
@@ -81,6 +81,14 @@ async def test_a_last_replica_whose_machine_went_down_waits_for_the_others_and_t
     await cluster.until_led("t", by=3)
     assert cluster.in_sync("t") == [3]
     assert [type(command) for command in second.heard].count(ReportLogEnds) == 1
+
+
+async def test_of_equal_logs_the_one_that_was_in_sync_leads() -> None:
+    cluster = await with_a_dead_last_replica(Settings(), (3, 4, 2))
+    for number in (2, 3, 4):
+        await back(cluster, number, 0, 7)
+    await cluster.until_led("t", by=2)
+    await cluster.close()
 
 
 @pytest.mark.parametrize("target", [[4, 2, 3], [2, 1], [2]])

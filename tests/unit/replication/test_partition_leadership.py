@@ -428,6 +428,16 @@ async def test_a_follower_is_woken_by_records_and_only_noted_when_they_are_commi
 
 
 @virtual_time
+async def test_what_waited_for_more_in_sync_is_committed_when_fewer_are_asked_for() -> None:
+    _, partition = await leading(isr=(ME, OTHER), min_isr=3)
+    append_now(partition, acks=1)
+    fetch(partition, 1, OTHER)
+    assert partition.log.high_watermark == 0
+    partition.set_min_in_sync_replicas(2)
+    assert partition.log.high_watermark == 1
+
+
+@virtual_time
 async def test_an_expansion_under_way_is_enough_after_the_append() -> None:
     # Before the append the committed set counts, after it the maximal one.
     world, partition = await leading(isr=(ME,), min_isr=1)

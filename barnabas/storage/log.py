@@ -186,6 +186,7 @@ class Log:
 
     def roll(self, reason: str = "asked for") -> Segment:
         """Begin a new segment at the log's end, unless the active one is empty."""
+        assert self._reserved is None, f"{self.topic_partition}: an append is under way"
         active = self.segments.active
         return active if active.base_offset == self.log_end_offset else self._roll(self.log_end_offset, reason)
 
@@ -436,11 +437,13 @@ class Log:
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
         )
+        if self._reserved is not None:
+            # Its records count only when they are written: the segment that they are written to stays.
+            deletions = deletions[: len(self.segments) - 1]
         if not deletions:
             return 0
-        at = self.topic_partition
         for deletion in deletions:
-            log.info("%s: deleting the segment at offset %d: %s", at, deletion.base_offset, deletion.reason)
+            log.info("%s: the segment at %d goes: %s", self.topic_partition, deletion.base_offset, deletion.reason)
         if len(deletions) == len(self.segments):
             self.roll("retention takes the active segment")
         self.discard(self.segments.remove_first(len(deletions)))
@@ -453,9 +456,6 @@ class Log:
             segment.rename(".deleted")
         if segments:
             self.ports.owner.remove_later(segments, self.config.file_delete_delay_ms)
-
-    def remove_expired_producers(self, now_ms: int) -> int:
-        return self.producers.remove_expired(now_ms=now_ms, expiration_ms=self.ports.producer_expiration_ms)
 
     def remove_old_snapshots(self) -> None:
         """Remove the snapshots that no recovery and no cut will start from; the recovery point is in its checkpoint."""

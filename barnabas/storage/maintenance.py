@@ -118,4 +118,4 @@ def sweep_log(directory: LogDirectory, member: Log, now_ms: int) -> None:
     except OSError as error:
         directory.fail(error)
         return
-    member.remove_expired_producers(now_ms)
+    member.producers.remove_expired(now_ms=now_ms, expiration_ms=member.ports.producer_expiration_ms)

@@ -3,9 +3,11 @@
 import asyncio
 
 from barnabas.protocol.ids import TopicPartition
+from barnabas.storage.append import AppendOrigin
 from barnabas.storage.directories import StorageSettings
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings, flush_due, sweep_log
+from tests.support.held_offload import HeldOffload
 from tests.unit.storage.logs import NOW, TP, append, batch
 from tests.unit.storage.stores import open_store
 
@@ -74,6 +76,33 @@ async def test_retention_and_removal_go_on_by_themselves(tmp_path):
     await until(lambda: log.log_start_offset == 3)
     await until(lambda: len(list((tmp_path / "topic-0").glob("*.log*"))) == 1)
     await stop(store, task)
+
+
+async def test_retention_leaves_the_segment_that_is_being_written_to(tmp_path):
+    store = await open_store(str(tmp_path), config=LogConfig(segment_bytes=2 * ONE, retention_ms=1000))
+    held = store.directories.directories[0]._offload = HeldOffload()
+    log = store.directories.create_log(TP)
+    for _ in range(3):
+        append(log, batch(b"v" * 20))
+    log.set_high_watermark(3)
+    later = NOW + 60_000
+    new = batch(b"w" * 20, timestamp=later)
+    prepared = log.prepare_append(new, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=later)
+    held.hold("write")
+    writing = asyncio.ensure_future(store.directories.directory_of(TP).write_in_thread(prepared))
+    await until(lambda: held.waiting("write") == 1)
+    sweep_log(store.directories.directory_of(TP), log, later)
+    assert log.log_start_offset == 2, "the others go"
+    held.release("write")
+    await writing
+    assert log.publish(prepared).first_offset == 3
+    read = log.read(3, max_bytes=1000, upper_bound_offset=4, min_one_batch=True)
+    assert read.slice is not None
+    assert b"w" * 20 in bytes(read.slice.read())
+    log.set_high_watermark(4)
+    sweep_log(store.directories.directory_of(TP), log, later + 60_000)
+    assert log.log_start_offset == 4
+    await store.directories.close()
 
 
 async def test_maintenance_of_a_failed_directory_ends_and_the_others_go_on(tmp_path):

@@ -53,7 +53,11 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """One producer: its epoch, its last batches of that epoch (oldest first) and its open transaction."""
+    """One producer: its epoch, its last batches of that epoch (oldest first) and its open transaction.
+
+    `unbroken`: so many sequences up to the last one are known to have been appended, one after the other. A snapshot
+    does not tell.
+    """
 
     producer_id: int
     epoch: int = NO_EPOCH
@@ -61,6 +65,7 @@ class ProducerEntry:
     last_timestamp: int = -1
     txn_first_offset: int = NO_OFFSET
     batches: list[BatchMetadata] = field(default_factory=list)
+    unbroken: int = field(default=0, compare=False)
 
     @property
     def last_sequence(self) -> int:
@@ -165,8 +170,9 @@ class ProducerState:
 
         In the five batches that are kept it is not found. A producer that follows its partition to a new leader may
         have sent more than those there before the answers of the old leader let it try again what was in flight to
-        that. Up to its last sequence an epoch has no gap, so what lies before was appended. A producer that begins
-        again at sequence 0, or far back, is no such case; nor is one whose open transaction began later.
+        that. What lies before the sequences that are known to be unbroken may never have been appended: a producer of
+        which nothing was known may have begun behind a batch that was refused. One that begins again at sequence 0, or
+        far back, is no such case; nor is one whose open transaction began later.
         """
         entry = self._producers.get(header.producer_id)
         if entry is None or not entry.batches or header.producer_epoch != entry.epoch or header.base_sequence == 0:
@@ -175,7 +181,8 @@ class ProducerState:
         if header.is_transactional and not entry.has_in_open_txn(oldest):
             return None
         behind = (oldest.first_sequence - header.last_sequence) & MAX_SEQUENCE
-        return oldest.first_offset if 1 <= behind <= RECENT_SEQUENCES else None
+        is_unbroken = (entry.last_sequence - header.base_sequence) & MAX_SEQUENCE < entry.unbroken
+        return oldest.first_offset if is_unbroken and 1 <= behind <= RECENT_SEQUENCES else None
 
     def check_coordinator_batch(self, header: BatchHeader) -> None:
         """Judge a data batch that a coordinator writes for a producer: it has an epoch, but no sequence.
@@ -219,15 +226,17 @@ class ProducerState:
     def apply_batch(self, header: BatchHeader, *, base_offset: int) -> None:
         """Record a data batch with a producer id that was appended at `base_offset`."""
         entry = self._entry(header.producer_id)
+        batches = entry.batches
         if entry.epoch != header.producer_epoch:
-            entry.batches.clear()
+            batches.clear()
             entry.epoch = header.producer_epoch
-        elif len(entry.batches) == BATCHES_KEPT:
-            del entry.batches[0]
+        if not batches or (header.base_sequence - batches[-1].last_sequence) & MAX_SEQUENCE != 1:
+            entry.unbroken = 0
+        entry.unbroken += header.last_offset_delta + 1
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
         last_offset = base_offset + header.last_offset_delta
-        entry.batches.append(
-            BatchMetadata(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp)
-        )
+        batches.append(BatchMetadata(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp))
         entry.last_timestamp = header.max_timestamp
         if entry.txn_first_offset < 0 and header.is_transactional:
             entry.txn_first_offset = base_offset

@@ -85,11 +85,28 @@ def test_a_late_retry_of_a_batch_before_those_that_are_kept_is_known_to_be_appen
 
 
 def test_what_lies_far_back_is_no_late_retry():
-    state = appended(*[header(RECENT_SEQUENCES + number) for number in range(9)])
-    assert state.find_earlier(header(4)) == 4
-    assert state.find_earlier(header(3)) is None
+    state = appended(header(0, RECENT_SEQUENCES), *[header(RECENT_SEQUENCES + number) for number in range(9)])
+    first_kept = RECENT_SEQUENCES + 4
+    assert state.find_earlier(header(first_kept - RECENT_SEQUENCES)) == first_kept
+    assert state.find_earlier(header(first_kept - RECENT_SEQUENCES - 1)) is None
     wrapped = appended(*[header((MAX_SEQUENCE - 5 + number) & MAX_SEQUENCE) for number in range(10)])
     assert wrapped.find_earlier(header(MAX_SEQUENCE - 4)) == 5
+
+
+def test_what_lies_before_the_first_batch_of_an_unknown_producer_may_never_have_been_appended():
+    """It was refused, and the one behind it taken, for nothing was known of its producer."""
+    state = appended(*(header(number) for number in range(6, 13)))
+    assert state.find_earlier(header(5)) is None
+    assert state.find_earlier(header(5, 2)) is None
+    assert state.find_earlier(header(6)) == 2
+    restored = ProducerState(decode_snapshot(encode_snapshot(state)), end_offset=7)
+    appended(*(header(number) for number in range(13, 20)), state=restored)
+    assert restored.find_earlier(header(12)) is None, "a snapshot tells the last batch, not what was before it"
+    assert restored.find_earlier(header(13)) is not None
+    late = appended(header(0), header(1), header(2))
+    late.apply_batch(header(7), base_offset=3)
+    assert rejection(late, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert late.find_earlier(header(3)) is None, "the cleaner took what was between"
 
 
 def test_a_sequence_wraps_from_the_greatest_to_zero():

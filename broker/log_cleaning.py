@@ -11,6 +11,7 @@ from broker.config_keys.key import ConfigValue
 from broker.metrics import Families
 from broker.services import Services
 
+_LEAST_BACKOFF_MS: Final = 50
 _LEAST_IO_BUFFER_BYTES: Final = 4096
 _LEAST_BYTES_PER_SECOND: Final = 1024.0
 
@@ -44,7 +45,7 @@ def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
     values = config.values
     return CleanerSettings(
         is_enabled=values["log.cleaner.enable"] is True,
-        backoff_ms=int(_number(values, "log.cleaner.backoff.ms")),
+        backoff_ms=max(_LEAST_BACKOFF_MS, int(_number(values, "log.cleaner.backoff.ms"))),
         dedupe_buffer_bytes=int(_number(values, "log.cleaner.dedupe.buffer.size")),
         io_buffer_bytes=max(_LEAST_IO_BUFFER_BYTES, int(_number(values, "log.cleaner.io.buffer.size"))),
         load_factor=_number(values, "log.cleaner.io.buffer.load.factor"),

@@ -110,6 +110,7 @@ class _Candidate:
     directory: LogDirectory
     member: Log
     range: CleanRange
+    generation: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -190,8 +191,10 @@ class Cleaner:
         """Clean the log that needs it most; False when none does, or that one has to wait."""
         due = await self._due()
         chosen = decide_filthiest((candidate, candidate.range) for candidate in due)
-        # Much may have been found while the others were looked at.
+        # Much may have been found, or have changed, while the others were looked at.
         if chosen is None or chosen.member.offline or self._has_to_wait(chosen.directory, chosen.member):
+            return False
+        if chosen.member.generation != chosen.generation:
             return False
         return await self._clean(chosen)
 
@@ -235,7 +238,7 @@ class Cleaner:
             max_ratio = max(max_ratio, found.dirty_ratio)
             max_delay_ms = max(max_delay_ms, found.compaction_delay_ms)
             if is_due(found, min_cleanable_dirty_ratio=member.config.min_cleanable_dirty_ratio):
-                due.append(_Candidate(directory, member, found))
+                due.append(_Candidate(directory, member, found, member.generation))
         self.figures.max_dirty_ratio, self.figures.max_compaction_delay_ms = max_ratio, max_delay_ms
         self.figures.last_looked_ms = self._clock.wall_ms()
         return due
@@ -322,12 +325,11 @@ class Cleaner:
 
     async def _work(self, chosen: _Candidate) -> CleanResult:
         """Have the log cleaned and put the result into place. Raises LogChanged and whatever the worker raises."""
-        generation = chosen.member.generation
         try:
-            return await self._clean_whole(chosen, generation)
+            return await self._clean_whole(chosen, chosen.generation)
         except OSError:
             # What was deleted or moved meanwhile is not found any more.
-            _require_unchanged(chosen.member, generation)
+            _require_unchanged(chosen.member, chosen.generation)
             raise
 
     async def _clean_whole(self, chosen: _Candidate, generation: int) -> CleanResult:

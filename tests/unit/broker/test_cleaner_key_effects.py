@@ -213,3 +213,8 @@ async def test_a_broker_cleans_its_logs_unless_told_not_to(tmp_path: Path, enabl
         assert b"barnabas_cleaner" not in metrics.exposition()
     await broker.stop()
     await host.close()
+
+
+def test_a_cleaner_that_is_to_pause_for_no_time_leaves_the_loop_to_others() -> None:
+    config = resolve_broker_config({"zookeeper.connect": "z", "log.cleaner.backoff.ms": "0"})
+    assert cleaner_settings(config).backoff_ms > 0

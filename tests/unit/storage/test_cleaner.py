@@ -20,7 +20,6 @@ from barnabas.storage.cleaner_report import (
 from barnabas.storage.cleaning.clean_job import CleanResult
 from barnabas.storage.file_names import CLEANER_CHECKPOINT
 from barnabas.storage.log import Log
-from barnabas.storage.maintenance import sweep_log
 from tests.unit.storage.cleaning_store import CONFIG, CleaningStore, last_values
 from tests.unit.storage.logs import NOW, TP, offset_for_timestamp, read_bytes, replicate
 from tests.unit.storage.stores import open_store
@@ -172,16 +171,6 @@ async def test_an_open_transaction_holds_the_cleaner_back(store: CleaningStore) 
     store.end_transaction(7, commit=False)
     assert await store.clean()
     assert [offset for offset, _, _ in store.records()] == [40]
-
-
-async def test_where_retention_deletes_too_it_comes_after_the_cleaning() -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
-    await store.open()
-    store.put_all([1, 2, 3] * 10)
-    await store.settle()
-    store.clock.advance(60_001)
-    assert await store.cleaner.clean_filthiest()
-    assert (store.log.log_start_offset, store.records()) == (30, [])
 
 
 async def test_a_cut_throws_the_cleaning_away(store: CleaningStore) -> None:
@@ -373,21 +362,6 @@ async def test_a_log_that_starts_elsewhere_is_cleaned_anew() -> None:
     assert store.cleaner.runs[TP].state == GIVEN_UP
     assert await store.clean()
     assert [offset for offset, _, _ in store.records()] == [57, 58, 59]
-
-
-async def test_retention_leaves_a_log_alone_that_is_being_cleaned() -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
-    await store.open()
-    store.put_all([1, 2, 3] * 20)
-    await store.settle()
-    store.clock.advance(60_001)
-    cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
-    for _ in range(4):
-        await asyncio.sleep(0)
-    sweep_log(store.directory, store.log, store.clock.wall_ms())
-    assert store.log.log_start_offset == 0
-    assert await cleaning
-    assert store.log.log_start_offset == 60
 
 
 async def test_a_worker_that_is_killed_costs_its_log_the_cleaning(

@@ -1,14 +1,16 @@
 """What waits to be sent to one broker, with superseded parts merged away.  [P]
 
 A broker that does not answer for a while must not be told its whole history afterwards, and what waits for it must not
-grow without bound. So of each partition at most one LeaderAndIsr and one StopReplica wait, the latest, and at most one
-UpdateMetadata:
+grow without bound. So of each partition at most one LeaderAndIsr and one StopReplica wait, the latest, and at most two
+UpdateMetadata in all:
 
 - a LeaderAndIsr takes the place of an earlier one of that partition, at its own later turn; `is_new` is inherited;
 - a StopReplica takes the place of an earlier StopReplica and LeaderAndIsr of that partition; `delete` is inherited;
 - a LeaderAndIsr after a StopReplica leaves it: the old log is removed before the new one is made;
-- an UpdateMetadata joins the one that waits: a broker may know its peers earlier than in the order of sending, never
-  later, since a follower must know the broker of its leader; that it ends a welcome stands in its last portion;
+- an UpdateMetadata joins the one that waits at the end, or takes its place there with what that one had to say: clients
+  do not hear of a leader before it does. The first one tells of the brokers that live by now: a broker may know its
+  peers earlier than in the order of sending, never later, since a follower must know the broker of its leader. That a
+  welcome ends stands in the last portion of the last one;
 - a ReportLogEnds joins the one that waits: only the answer to the latest question counts.
 
 All commands of a queue carry the same controller epoch and broker epoch. Commands that were put in are not changed.
@@ -34,6 +36,7 @@ from controller.commands import (
 )
 
 _TIDY_FROM: Final = 64
+_MOST_METADATA: Final = 2
 
 EntryT = TypeVar("EntryT")
 Entries = dict[TopicPartition, EntryT]
@@ -71,7 +74,7 @@ class CommandQueue:
         self._order: deque[_Lead | _Stop | _Metadata | _Ask] = deque()
         self._lead_of: dict[TopicPartition, _Lead] = {}
         self._stop_of: dict[TopicPartition, _Stop] = {}
-        self._metadata: _Metadata | None = None
+        self._metadata: list[_Metadata] = []
         self._ask: _Ask | None = None
         self._tidy_at = _TIDY_FROM
 
@@ -91,7 +94,7 @@ class CommandQueue:
             case ReportLogEnds():
                 self._put_ask(command)
         if len(self._order) > self._tidy_at:
-            self._order = deque(waiting for waiting in self._order if waiting.entries or waiting is self._metadata)
+            self._order = deque(each for each in self._order if each.entries or isinstance(each, _Metadata))
             self._tidy_at = max(_TIDY_FROM, 2 * len(self._order))
 
     def take(self) -> Command:
@@ -114,7 +117,7 @@ class CommandQueue:
                 if waiting.entries:
                     command.ends_welcome = False
                 else:
-                    self._metadata = None
+                    self._metadata.remove(waiting)
             case _Ask():
                 command = replace(waiting.command, partitions=[waiting.entries.pop(at) for at in keys])
                 if not waiting.entries:
@@ -131,20 +134,13 @@ class CommandQueue:
             case StopReplica():
                 self._put_back_stop(command)
             case UpdateMetadata():
-                newer = self._metadata
-                if newer is not None:
-                    self._order.remove(newer)
-                    partitions = [*command.partitions, *newer.entries.values()]
-                    ends_welcome = command.ends_welcome or newer.command.ends_welcome
-                    command = replace(newer.command, partitions=partitions, ends_welcome=ends_welcome)
-                self._metadata = _Metadata(command, _by_partition(command.partitions))
-                self._order.appendleft(self._metadata)
+                self._put_back_metadata(command)
             case ReportLogEnds():
                 self._put_ask(command)
 
     def _drop_empty(self) -> None:
         # A message of UpdateMetadata without partitions still tells of the live brokers.
-        while self._order and not self._order[0].entries and self._order[0] is not self._metadata:
+        while self._order and not self._order[0].entries and not isinstance(self._order[0], _Metadata):
             self._order.popleft()
 
     def _put_lead(self, command: LeaderAndIsr) -> None:
@@ -177,13 +173,43 @@ class CommandQueue:
             self._stop_of[at] = waiting
 
     def _put_metadata(self, command: UpdateMetadata) -> None:
-        if self._metadata is None:
-            self._metadata = _Metadata(command, _by_partition(command.partitions))
-            self._order.append(self._metadata)
-        else:
-            ends_welcome = command.ends_welcome or self._metadata.command.ends_welcome
-            self._metadata.command = replace(command, ends_welcome=ends_welcome)
-            self._metadata.entries.update(_by_partition(command.partitions))
+        entries, ends_welcome = _by_partition(command.partitions), command.ends_welcome
+        for waiting in self._metadata:
+            ends_welcome |= waiting.command.ends_welcome
+            # Who lives is told by each of them; that a welcome ends by the last one.
+            waiting.command = replace(command, ends_welcome=False)
+            for at in entries:
+                waiting.entries.pop(at, None)
+        last = self._metadata[-1] if self._metadata else None
+        if last is None or last is not self._order[-1]:
+            if len(self._metadata) == _MOST_METADATA:
+                self._order.remove(self._metadata.pop())
+            else:
+                last = None
+            last = _Metadata(command, {} if last is None else last.entries)
+            self._metadata.append(last)
+            self._order.append(last)
+        last.entries.update(entries)
+        last.command = replace(command, ends_welcome=ends_welcome)
+
+    def _put_back_metadata(self, command: UpdateMetadata) -> None:
+        entries = _by_partition(command.partitions)
+        for waiting in self._metadata:
+            for at in waiting.entries:
+                entries.pop(at, None)
+        if self._metadata:
+            first, last = self._metadata[0], self._metadata[-1]
+            last.command = replace(last.command, ends_welcome=command.ends_welcome or last.command.ends_welcome)
+            if first is self._order[0] or len(self._metadata) == _MOST_METADATA:
+                self._order.remove(first)
+                self._metadata.remove(first)
+                entries |= first.entries
+                command = first.command
+            else:
+                command = replace(last.command, ends_welcome=False)
+        waiting = _Metadata(command, entries)
+        self._metadata.insert(0, waiting)
+        self._order.appendleft(waiting)
 
     def _put_ask(self, command: ReportLogEnds) -> None:
         if self._ask is None:

@@ -93,12 +93,24 @@ def test_the_old_log_is_removed_before_the_new_one_is_made() -> None:
     assert drained(queued(*commands)) == commands
 
 
-def test_metadata_joins_what_waits_and_the_live_brokers_are_the_latest() -> None:
-    merged = drained(queued(tell(0, 1, brokers=(1,)), lead(0), tell(1, epoch=4, brokers=(1, 2))))
-    assert merged[1:] == [lead(0)]
-    (first,) = [each for each in merged if isinstance(each, UpdateMetadata)]
-    assert first.live_brokers == tell(brokers=(1, 2)).live_brokers
-    assert first.partitions == [tell(0).partitions[0], tell(1, epoch=4).partitions[0]]
+def test_metadata_joins_what_waits_behind_the_last_leadership_and_all_of_it_knows_who_lives() -> None:
+    both = (1, 2)
+    assert drained(queued(tell(0, 1), tell(1, epoch=4, brokers=both))) == [
+        UpdateMetadata(*HEADER, [*tell(0).partitions, *tell(1, epoch=4).partitions], tell(brokers=both).live_brokers)
+    ]
+    assert drained(queued(tell(0, 1), lead(0), tell(1, epoch=4, brokers=both))) == [
+        tell(0, brokers=both),
+        lead(0),
+        tell(1, epoch=4, brokers=both),
+    ]
+    assert drained(queued(tell(0), lead(0), tell(1, 2, ends=True), stop(1), tell(2, epoch=5, brokers=both))) == [
+        tell(0, brokers=both),
+        lead(0),
+        stop(1),
+        UpdateMetadata(
+            *HEADER, [*tell(1).partitions, *tell(2, epoch=5).partitions], tell(brokers=both).live_brokers, True
+        ),
+    ]
 
 
 def test_a_message_without_partitions_still_tells_of_the_brokers() -> None:
@@ -141,11 +153,7 @@ def test_metadata_that_was_not_answered_goes_first_with_what_came_since() -> Non
     queue.put(lead(0))
     queue.put(tell(1, epoch=3, brokers=(2,)))
     queue.put_back(taken)
-    metadata, leadership = drained(queue)
-    assert leadership == lead(0)
-    assert metadata == UpdateMetadata(
-        *HEADER, [*tell(0).partitions, *tell(1, epoch=3).partitions], tell(brokers=(2,)).live_brokers
-    )
+    assert drained(queue) == [tell(0, brokers=(2,)), lead(0), tell(1, epoch=3, brokers=(2,))]
 
 
 def test_that_a_welcome_ends_stands_in_the_last_portion_and_is_not_lost() -> None:
@@ -200,6 +208,7 @@ def test_a_broker_ends_where_it_would_without_merging_whatever_is_lost(script: l
         if kind not in SENDING:
             command = made(kind, numbers, epoch)
             plain.obey(command)
+            merged.note(plain, command)
             queue.put(command)
             continue
         if unanswered is not None:
@@ -228,6 +237,16 @@ class Broker:
         self.new: set[int] = set()
         self.told: dict[int, int] = {0: -1, 3: -1}
         self.named: set[int] | None = set()
+        self.before: dict[tuple[int, int], int] = {}
+        self.superseded: dict[int, int] = {}
+
+    def note(self, plain: "Broker", command: Command) -> None:
+        """Of each telling, in which epoch the broker has led or followed by then; of each partition, its last order."""
+        for entry in command.partitions:
+            if isinstance(entry, StopReplicaPartition | LeaderAndIsrPartition):
+                self.superseded[entry.partition] = entry.leader_epoch
+            elif isinstance(entry, UpdateMetadataPartition) and entry.partition in plain.led:
+                self.before[entry.partition, entry.leader_epoch] = plain.led[entry.partition]
 
     def obey(self, command: Command) -> None:
         self._obey_entries(command)
@@ -251,5 +270,7 @@ class Broker:
                         self.logs.discard(number)
                 case UpdateMetadataPartition():
                     self.told[number] = entry.leader_epoch
+                    led = self.before.get((number, entry.leader_epoch), -1)
+                    assert led <= self.led.get(number, -1) or led < self.superseded[number], "clients hear first"
                     if self.named is not None:
                         self.named.add(number)

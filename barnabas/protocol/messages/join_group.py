@@ -45,7 +45,7 @@ class JoinGroupResponseMember:
     """A member and its subscription under the chosen protocol."""
 
     member_id: Str = ""
-    group_instance_id: NullableStr = field(default=None, since=5)
+    group_instance_id: NullableStr = field(default=None, since=5, ignorable=True)
     metadata: Bytes = b""
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from barnabas.admin.failures import NOT_FOUND, CommandFailed
 from barnabas.admin.offsets import Bound, OffsetSpec, OffsetSyntax, parse_offset_spec
 from barnabas.admin.options import Reach, cluster_options, complete_topics, find_topic
 from barnabas.admin.output import dump_json
+from barnabas.admin.partition_arguments import require_partitions
 from barnabas.admin.record_text import record_fields, unescape
 from barnabas.client.admin import EARLIEST, LATEST, Admin, FoundOffset
 from barnabas.client.fetched_records import FetchedRecords
@@ -122,10 +122,8 @@ async def resolve_ranges(
     wanted: list[TopicPartition] = []
     for name in dict.fromkeys(topics):
         found = (await find_topic(cluster, name)).partitions
-        for partition in dict.fromkeys(partitions) or found:
-            if partition not in found:
-                raise CommandFailed(f"{name} has partitions 0 to {len(found) - 1}, not {partition}", status=NOT_FOUND)
-            wanted.append(TopicPartition(name, partition))
+        wanted += [TopicPartition(name, partition) for partition in dict.fromkeys(partitions) or found]
+    await require_partitions(cluster, wanted)
     admin = Admin(cluster)
     starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST))

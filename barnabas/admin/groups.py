@@ -20,7 +20,7 @@ from barnabas.admin.offset_reset import (
 from barnabas.admin.offsets import Anchor, Bound, OffsetSyntax, parse_time
 from barnabas.admin.options import Decorated, Reach, cluster_options, confirm, output_option
 from barnabas.admin.output import Column, Format, redraw_rows, show_rows
-from barnabas.admin.partition_arguments import named_partitions, show_outcomes
+from barnabas.admin.partition_arguments import named_partitions, require_partitions, show_outcomes
 from barnabas.client.admin import EARLIEST, LATEST, Admin
 from barnabas.client.coordinators import OffsetAndMetadata
 from barnabas.client.group_admin import GroupAdmin, GroupDescription, Outcomes
@@ -211,8 +211,11 @@ def reset(
         if all_topics:
             # What was committed of topics that are gone stays as it is.
             wanted = await _present(cluster, committed)
+        elif target.offsets is not None:
+            wanted = list(target.offsets)
+            await require_partitions(cluster, wanted)
         else:
-            wanted = list(target.offsets or ()) or await named_partitions(cluster, partitions)
+            wanted = await named_partitions(cluster, partitions)
         return decide_reset(target, await _held(cluster, wanted, committed, target))
 
     try:

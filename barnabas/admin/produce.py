@@ -13,11 +13,13 @@ from barnabas.admin.failures import NOT_FOUND, CommandFailed
 from barnabas.admin.offsets import OffsetSyntax, parse_time
 from barnabas.admin.options import Reach, cluster_options, complete_topics, find_topic, parse_pairs
 from barnabas.admin.output import dump_json
+from barnabas.admin.partition_arguments import lacks_partition
 from barnabas.admin.record_text import LineShape, Outgoing, RecordSyntax, parse_json_line, unescape
 from barnabas.client.outgoing import Delivery
 from barnabas.client.producer import Producer
 from barnabas.client.producer_options import ACKS_ALL, ACKS_LEADER, ACKS_NONE, ProducerOptions
 from barnabas.protocol.batch import Codec
+from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -228,7 +230,7 @@ async def _produce(cluster: "Cluster", topic: str, source: Source, options: Prod
                     continue
                 if record.partition is not None and record.partition not in found.partitions:
                     await producer.flush()
-                    has = f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {record.partition}"
+                    has = lacks_partition(TopicPartition(topic, record.partition), found.partitions)
                     raise CommandFailed(f"{has}; {tally.told}", status=NOT_FOUND)
                 await producer.send(
                     topic,

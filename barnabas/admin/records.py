@@ -9,7 +9,7 @@ import click
 from barnabas.admin.failures import CommandFailed, explain, report
 from barnabas.admin.options import Reach, cluster_options, complete_topics, confirm, output_option
 from barnabas.admin.output import Column, Format, show_rows
-from barnabas.admin.partition_arguments import named_partitions
+from barnabas.admin.partition_arguments import named_partitions, require_partitions
 from barnabas.client.errors import KafkaError
 from barnabas.client.record_admin import END_OF_COMMITTED, RecordAdmin, Starts
 from barnabas.protocol.ids import TopicPartition
@@ -61,10 +61,13 @@ def delete(
     listed = None if file is None else _read(file)
 
     async def look_up(cluster: "Cluster") -> dict[TopicPartition, int]:
+        if listed is not None:
+            await require_partitions(cluster, listed)
+            return listed
         assert before is not None
         return dict.fromkeys(await named_partitions(cluster, partitions), before)
 
-    wanted = reach.run(look_up) if listed is None else listed
+    wanted = reach.run(look_up)
     if not yes:
         confirm("\n".join(f"{at.topic}-{at.partition}: records {_span(offset)} go" for at, offset in wanted.items()))
 

@@ -8,7 +8,7 @@ import click
 from barnabas.admin.failures import NOT_FOUND, CommandFailed
 from barnabas.admin.options import Reach, cluster_options, complete_topics, confirm, output_option
 from barnabas.admin.output import Column, Format, show_rows
-from barnabas.admin.partition_arguments import named_partitions, parse_partition
+from barnabas.admin.partition_arguments import named_partitions, parse_partition, require_partitions
 from barnabas.client.transaction_admin import HangingTransaction, TransactionAdmin, TransactionDescription
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import SystemClock
@@ -158,22 +158,24 @@ def abort(
     by_hand = (producer_id, producer_epoch, coordinator_epoch)
     if (start_offset is None) == (None in by_hand) or (start_offset is not None and by_hand != (None, None, None)):
         raise click.UsageError("say --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
-    known = None if start_offset is None else start_offset
+    given = None
+    if producer_id is not None and producer_epoch is not None and coordinator_epoch is not None:
+        given = _marker(producer_id, producer_epoch, coordinator_epoch)
 
     async def find(cluster: "Cluster") -> dict[str, int]:
+        await require_partitions(cluster, [at])
+        if given is not None:
+            return given
         for each in (await TransactionAdmin(cluster).producers([at]))[at]:
-            if each.txn_start_offset == known:
+            if each.txn_start_offset == start_offset:
                 return _marker(each.producer_id, each.producer_epoch, each.coordinator_epoch)
         raise CommandFailed(
-            f"{at}: no open transaction begins at offset {known}",
+            f"{at}: no open transaction begins at offset {start_offset}",
             status=NOT_FOUND,
             hint="`barnabas txn find-hanging` shows those that hang",
         )
 
-    if producer_id is not None and producer_epoch is not None and coordinator_epoch is not None:
-        marker = _marker(producer_id, producer_epoch, coordinator_epoch)
-    else:
-        marker = reach.run(find)
+    marker = reach.run(find)
     if not yes:
         confirm(f"{at}: the transaction of producer {marker['producer_id']} is aborted")
     reach.run(lambda cluster: TransactionAdmin(cluster).abort(at, **marker))

@@ -120,6 +120,14 @@ def test_offsets_of_a_file_are_committed(groups: Groups, on_cluster: Run, tmp_pa
     assert groups.commits == [(1, 0)]
 
 
+def test_a_partition_that_there_is_not_is_not_found_at_once(groups: Groups, on_cluster: Run, tmp_path: Path) -> None:
+    file = tmp_path / "offsets"
+    file.write_text("t,7,0\n")
+    for arguments in (["t:7", "--to-latest"], ["--from-file", str(file)]):
+        ran = on_cluster("groups", "reset", "g", *arguments, "--execute")
+        assert (ran.status, "t has partitions 0 to 1, not 7" in ran.err, groups.commits) == (3, True, [])
+
+
 def test_a_file_that_cannot_be_used_is_named_with_line_and_value(groups: Groups, run: Run, tmp_path: Path) -> None:
     (tmp_path / "offsets").write_text("t,0,1\nt,1,many\n")
     ran = run("groups", "reset", "g", "--from-file", str(tmp_path / "offsets"), "--execute")

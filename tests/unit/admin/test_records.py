@@ -82,6 +82,16 @@ def test_what_is_refused_is_told_and_the_rest_is_done(deleted: Deleted, on_clust
     assert "POLICY_VIOLATION" in ran.err
 
 
+def test_a_partition_that_there_is_not_is_not_found_at_once(deleted: Deleted, on_cluster: Run, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text('{"partitions": [{"topic": "t", "partition": 7, "offset": 9}]}')
+    for arguments in (["t:7", "--before", "5"], ["t", "t:7", "--before", "5"], ["--offset-json-file", str(file)]):
+        ran = on_cluster("records", "delete", *arguments, "-y")
+        assert (ran.status, "t has partitions 0 to 1, not 7" in ran.err) == (3, True)
+    assert on_cluster("records", "delete", "nothere:0", "--before", "5", "-y").status == 3
+    assert deleted.asked == []
+
+
 def test_nothing_is_deleted_unasked(deleted: Deleted, on_cluster: Run) -> None:
     assert on_cluster("records", "delete", "t", "--before", "5", stdin=b"n\n").status == 1
     for wrong in (["t"], ["--before", "5"], ["t", "--before", "x"], ["t", "--before", "-5"]):

@@ -166,6 +166,18 @@ def test_by_hand_a_transaction_is_named_by_its_producer(scripted: Scripted, on_c
     assert (ran.status, "INVALID_PRODUCER_EPOCH" in ran.err) == (1, True)
 
 
+@pytest.mark.usefixtures("scripted")
+def test_a_partition_that_there_is_not_is_not_found_at_once(on_cluster: Run) -> None:
+    by_hand = ("--producer-id", "9", "--producer-epoch", "0", "--coordinator-epoch", "-1")
+    for arguments in (
+        ("abort", "t:7", "--start-offset", "5", "-y"),
+        ("abort", "t:7", *by_hand),
+        ("find-hanging", "t:7"),
+    ):
+        ran = on_cluster("txn", *arguments)
+        assert (ran.status, "t has partitions 0 to 1, not 7" in ran.err) == (3, True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -12,6 +12,7 @@ from barnabas.admin.output import Column, Format, show_rows
 from barnabas.admin.partition_arguments import named_partitions, require_partitions
 from barnabas.client.errors import KafkaError
 from barnabas.client.record_admin import END_OF_COMMITTED, RecordAdmin, Starts
+from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,8 +101,17 @@ def _show(starts: Starts, output: Format) -> None:
     ]
     if rows or output is not Format.TABLE:
         show_rows(rows, _COLUMNS, output)
-    failed = [explain(error) or CommandFailed(str(error)) for error in starts.values() if isinstance(error, KafkaError)]
+    failed = [_failure(at, error) for at, error in starts.items() if isinstance(error, KafkaError)]
     for failure in failed[:-1]:
         report(str(failure), failure.hint)
     if failed:
         raise failed[-1]
+
+
+def _failure(at: TopicPartition, error: KafkaError) -> CommandFailed:
+    failure = explain(error) or CommandFailed(str(error))
+    # To other requests this error says other things: that a policy of the cluster's own forbids a topic, for one.
+    if error.error is ErrorCode.POLICY_VIOLATION:
+        shows = f"`barnabas configs describe -t {at.topic} cleanup.policy` shows it"
+        failure.hint = f"records are deleted only where cleanup.policy holds delete; {shows}"
+    return failure

@@ -82,6 +82,12 @@ def test_what_is_refused_is_told_and_the_rest_is_done(deleted: Deleted, on_clust
     assert "POLICY_VIOLATION" in ran.err
 
 
+def test_a_topic_that_is_only_compacted_gets_a_hint(deleted: Deleted, on_cluster: Run) -> None:
+    deleted.errors = {0: [ErrorCode.POLICY_VIOLATION]}
+    ran = on_cluster("records", "delete", "t:0", "--before", "5", "-y")
+    assert (ran.status, "cleanup.policy" in ran.err.partition("hint: ")[2]) == (1, True)
+
+
 def test_a_partition_that_there_is_not_is_not_found_at_once(deleted: Deleted, on_cluster: Run, tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     file.write_text('{"partitions": [{"topic": "t", "partition": 7, "offset": 9}]}')

@@ -131,6 +131,9 @@ def _dump_as_kafka(paths: tuple[str, ...], options: DumpOptions) -> list[Command
     findings = Findings()
     for path in paths:
         click.echo(f"Dumping {path}")
+        if (missing := _missing(path)) is not None:
+            damage.append(missing)
+            continue
         try:
             for line in _kafka_lines(path, options, findings):
                 click.echo(line)
@@ -139,10 +142,7 @@ def _dump_as_kafka(paths: tuple[str, ...], options: DumpOptions) -> list[Command
                 elif line.startswith("Found "):
                     damage.append(CommandFailed(f"{path}: the file ends within a batch"))
         except UnknownFile:
-            if (missing := _missing(path)) is not None:
-                damage.append(missing)
-            else:
-                click.echo(f"Ignoring unknown file {path}", err=True)
+            click.echo(f"Ignoring unknown file {path}", err=True)
         except BrokenPipeError:
             # Nothing is wrong with the file: who reads our output has left.
             raise
@@ -178,7 +178,11 @@ def _dump_rows(kinds: dict[str, Kind], form: _Form, rows_of: Decoder | None) -> 
         if form is _Form.TABLE and len(kinds) > 1:
             click.echo(f"{'' if not place else chr(10)}{path}: {kind.name}")
         disk = SystemDisk()
-        found = read_batches(disk, path, decoder=rows_of) if kind.name == _SEGMENT else kind.read(disk, path)
+        found: Iterator[Row] = iter(())
+        if (missing := _missing(path)) is not None:
+            damage.append(missing)
+        else:
+            found = read_batches(disk, path, decoder=rows_of) if kind.name == _SEGMENT else kind.read(disk, path)
         rows = _checked(found, path, damage)
         if form is _Form.JSON:
             documents.append({"file": path, "kind": kind.name, "entries": list(rows)})

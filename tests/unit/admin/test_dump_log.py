@@ -171,6 +171,11 @@ def test_what_is_no_file_of_a_log(run: Run, tmp_path: Path, segment: Path) -> No
     assert (ran.status, "Ignoring unknown file" in ran.err) == (0, True)
     for missing in (tmp_path, tmp_path / "missing.txt"):
         assert (run("dump-log", str(missing)).status, run("dump-log", str(missing), "-o", "json").status) == (3, 3)
+    (tmp_path / "directory.log").mkdir()
+    for missing in ("missing.log", "missing.index", "missing.snapshot", "directory.log"):
+        for form in ("kafka", "table", "json"):
+            ran = run("dump-log", str(tmp_path / missing), "-o", form)
+            assert (ran.status, "file" in ran.err, "base offset" in ran.err) == (3, True, False), (missing, form)
     ran = run("dump-log", str(tmp_path / "00000000000000000009.log"), str(segment))
     assert ran.status == 3
     assert len(ran.lines) > 3, "the other file is shown"

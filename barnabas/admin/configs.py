@@ -166,27 +166,72 @@ def _change(text: str) -> ConfigChange:
 def _alter(
     changes: Sequence[ConfigChange], resources: Iterable[ConfigResource], reach: Reach, output: Format, *, dry_run: bool
 ) -> None:
-    async def work(cluster: "Cluster") -> dict[ConfigResource, Exception | None]:
-        outcomes: dict[ConfigResource, Exception | None] = {}
+    done = "could be changed" if dry_run else "changed"
+
+    async def work(cluster: "Cluster") -> dict[ConfigResource, str | Exception]:
+        outcomes: dict[ConfigResource, str | Exception] = {}
         for resource in resources:
             try:
                 await _require(cluster, resource)
+                not_set = await _not_set(cluster, resource, changes)
                 await Admin(cluster).alter_configs(resource, changes, validate_only=dry_run)
-                outcomes[resource] = None
+                outcomes[resource] = _outcome(done, not_set, len(changes))
             except (KafkaError, CommandFailed) as error:
                 outcomes[resource] = error
         return outcomes
 
     outcomes = reach.run(work)
-    done = "could be changed" if dry_run else "changed"
-    rows = [{**_named(resource), "outcome": done} for resource, error in outcomes.items() if error is None]
+    rows = [{**_named(resource), "outcome": told} for resource, told in outcomes.items() if isinstance(told, str)]
     if rows or output is not Format.TABLE:
         show_rows(rows, _OUTCOME_COLUMNS, output)
-    failures = [explain(error) or CommandFailed(str(error)) for error in outcomes.values() if error is not None]
+    failures = [
+        explain(error) or CommandFailed(str(error)) for error in outcomes.values() if isinstance(error, Exception)
+    ]
     for failure in failures[:-1]:
         report(str(failure), failure.hint)
     if failures:
         raise failures[-1]
+
+
+async def _not_set(cluster: "Cluster", resource: ConfigResource, changes: Sequence[ConfigChange]) -> list[str]:
+    """The keys that are to be unset and are not set there. Raises ClientError; CommandFailed for what is no key.
+
+    Brokers take what is no key to be unset already, as Kafka's do: a key that is misspelt would be told as changed.
+    """
+    keys = [change.name for change in changes if change.operation is ConfigOperation.DELETE]
+    # A broker refuses what is none of its loggers.
+    if not keys or resource.type is ResourceType.BROKER_LOGGER:
+        return []
+    described = {each.name: each for each in await Admin(cluster).describe_configs(resource, keys, synonyms=True)}
+    # Of all brokers together only what is set is told.
+    known = described.keys() | _keys_of(resource.type)
+    if unknown := [key for key in keys if key not in known]:
+        hint = "`barnabas configs describe --all` shows the keys that there are"
+        raise CommandFailed(f"{resource}: no such key: {', '.join(unknown)}", hint=hint, status=NOT_FOUND)
+    return [key for key in keys if key not in described or not _is_set(resource, described[key])]
+
+
+def _keys_of(kind: ResourceType) -> set[str]:
+    """The keys of topics or brokers, by the tables of this version."""
+    from broker.config_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, TOPIC_KEYS  # noqa: PLC0415
+
+    return {*TOPIC_KEYS} if kind is ResourceType.TOPIC else {*BROKER_KEYS, *DYNAMIC_ONLY_KEYS}
+
+
+def _is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
+    if resource.type is ResourceType.TOPIC:
+        own = ConfigSource.TOPIC
+    else:
+        own = ConfigSource.DYNAMIC_BROKER if resource.name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    # A key may have its value from another spelling of it: log.retention.hours from log.retention.ms.
+    return any(each.name == entry.name and each.source is own for each in entry.synonyms)
+
+
+def _outcome(done: str, not_set: Sequence[str], count: int) -> str:
+    if not not_set:
+        return done
+    told = f"{', '.join(not_set)} {'was' if len(not_set) == 1 else 'were'} not set"
+    return told if len(not_set) == count else f"{done}; {told}"
 
 
 async def _require(cluster: "Cluster", resource: ConfigResource) -> None:

@@ -92,6 +92,36 @@ def test_keys_are_set_shown_and_unset(settings: Settings, on_cluster: Run) -> No
     assert lines[2].split() == ["segment.bytes", "1073741824", "default"]
 
 
+def test_what_is_no_key_is_not_unset(settings: Settings, on_cluster: Run) -> None:
+    on_cluster("configs", "set", "retention.ms=5", "-t", "words")
+    for whose in (("-t", "words"), ("--broker", "2"), ("--all-brokers",)):
+        ran = on_cluster("configs", "unset", "retention.ms", "nothere", *whose)
+        assert (ran.status, ran.out, "no such key" in ran.err, "nothere" in ran.err) == (3, b"", True, True)
+    assert settings.of == {(2, "words"): {"retention.ms": "5"}}
+
+
+def test_what_this_version_does_not_know_can_be_unset(settings: Settings, on_cluster: Run) -> None:
+    settings.of[2, "words"] = {"of.another.version": "5"}
+    ran = on_cluster("configs", "unset", "of.another.version", "-t", "words")
+    assert (ran.status, ran.lines[1:], settings.of) == (0, ["topic words  changed"], {(2, "words"): {}})
+
+
+def test_what_was_not_set_is_said_so(settings: Settings, on_cluster: Run) -> None:
+    on_cluster("configs", "set", "retention.ms=5", "-t", "words")
+    on_cluster("configs", "set", "log.segment.bytes=9", "--all-brokers")
+    for keys, outcome in (
+        (["segment.ms"], "segment.ms was not set"),
+        (["segment.ms", "retention.ms"], "changed; segment.ms was not set"),
+        (["segment.ms", "retention.ms"], "segment.ms, retention.ms were not set"),
+    ):
+        ran = on_cluster("configs", "unset", *keys, "-t", "words")
+        assert (ran.status, ran.lines[1:]) == (0, [f"topic words  {outcome}"])
+    ran = on_cluster("configs", "unset", "log.segment.bytes", "leader.replication.throttled.rate", "--broker", "2")
+    assert ran.lines[1:] == ["broker 2  log.segment.bytes, leader.replication.throttled.rate were not set"]
+    ran = on_cluster("configs", "unset", "log.segment.bytes", "--all-brokers", "--dry-run")
+    assert ran.lines[1:] == ["all brokers  could be changed"]
+
+
 def test_a_list_grows_and_shrinks(settings: Settings, on_cluster: Run) -> None:
     on_cluster("configs", "set", "cleanup.policy+=compact", "-t", "words")
     assert settings.of[2, "words"] == {"cleanup.policy": "delete,compact"}

@@ -311,7 +311,8 @@ class LogDirectory:
             except OSError as error:
                 self.fail(error)
                 return
-            log.info("%s: removed %s", self.path, removal.path)
+            # What takes a segment out of its log told so; each cleaning of one gives its files the same name again.
+            log.log(logging.DEBUG if removal.segment else logging.INFO, "%s: removed %s", self.path, removal.path)
 
     def detach(self, member: Log, unique: str, delay_ms: int) -> None:
         """Rename the log's directory, so that the partition is gone, and have it removed later. Raises LogOffline."""

@@ -160,7 +160,6 @@ def _log_config(config: BrokerConfig, values: Mapping[str, ConfigValue]) -> LogC
         flush_messages=max(1, _number(values, "flush.messages")),
         flush_ms=_number(values, "flush.ms"),
         file_delete_delay_ms=_number(values, "file.delete.delay.ms"),
-        preallocate=values["preallocate"] is True,
         message_timestamp_type=TimestampType(str(values["message.timestamp.type"])),
         message_timestamp_difference_max_ms=_number(values, "message.timestamp.difference.max.ms"),
         delete="delete" in policy,

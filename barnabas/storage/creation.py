@@ -19,7 +19,7 @@ def create_log(topic_partition: TopicPartition, directory: str, config: LogConfi
     ports.disk.make_directory(directory)
     first = Segment(ports.files, directory, 0, created_ms=ports.clock.wall_ms())
     first.choose_jitter(config, ports.random)
-    first.create_files(config)
+    first.create_files()
     state = LogState(
         segments=Segments([first]),
         log_start_offset=0,

@@ -195,7 +195,7 @@ class Log:
         if old.base_offset == base_offset:
             assert old.size_bytes == 0
             return old
-        old.seal(self.config)
+        old.seal()
         self.producers.end_offset = base_offset
         if self.hidden_from is None:
             self.snapshots.write(self.producers)
@@ -209,7 +209,7 @@ class Log:
         """Make the files of a segment that begins at `base_offset`; it is not in the log yet."""
         segment = Segment(self.ports.files, self.directory, base_offset, created_ms=self.ports.clock.wall_ms())
         segment.choose_jitter(self.config, self.ports.random)
-        segment.create_files(self.config)
+        segment.create_files()
         return segment
 
     # Reading
@@ -373,7 +373,7 @@ class Log:
         """
         end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if closing:
-            self.segments.active.complete(self.config)
+            self.segments.active.complete()
         flushes = [
             segment.plan_flush(indexes=closing)
             for segment in self.segments.growing()

@@ -46,7 +46,6 @@ class LogConfig:
     flush_messages: int = MAX_INT64
     flush_ms: int = MAX_INT64
     file_delete_delay_ms: int = 60_000
-    preallocate: bool = False
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_difference_max_ms: int = MAX_INT64
     delete: bool = True

@@ -234,7 +234,7 @@ class LogLoader:
         if self._writes_again:
             write_again(segment.log_file, scan.trusted_bytes, scan.valid_bytes)
         if sealed:
-            segment.seal(self._config)
+            segment.seal()
         self._segments.append(segment)
         if scan.forgets_epochs:
             self._epochs.clear()
@@ -485,7 +485,7 @@ class LogLoader:
 
     def _start_empty(self) -> None:
         segment = self._new_segment(self._log_start_offset)
-        segment.create_files(self._config)
+        segment.create_files()
         self._segments.append(segment)
         self._log_end_offset = self._log_start_offset
         self._producers = ProducerState(end_offset=self._log_start_offset)

@@ -114,7 +114,7 @@ class Segment:
         if config.segment_jitter_ms:
             self.roll_jitter_ms = random.randrange(min(config.segment_jitter_ms, config.roll_ms))
 
-    def create_files(self, config: LogConfig) -> None:
+    def create_files(self) -> None:
         """Make the files of a new segment; what a lost life of the log left under these names is emptied."""
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             file = self._files.disk.open(self.path(suffix), create=True)
@@ -124,8 +124,6 @@ class Segment:
                 file.close()
             else:
                 self._log_file = file
-                if config.preallocate:
-                    file.truncate(config.segment_bytes)
         self._files.disk.remove(self.path(TXN_INDEX_SUFFIX))
 
     @property
@@ -187,18 +185,16 @@ class Segment:
         self._remember(header.base_offset, position)
         self.size_bytes = position + size
 
-    def seal(self, config: LogConfig) -> None:
+    def seal(self) -> None:
         """Say that nothing will be appended any more."""
-        self.complete(config)
+        self.complete()
         self.sealed = True
 
-    def complete(self, config: LogConfig) -> None:
+    def complete(self) -> None:
         """Bring file and indexes into the form in which another broker may take them over."""
         growing = self.growing
         assert growing is not None
         growing.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
-        if config.preallocate:
-            self.log_file.truncate(self.size_bytes)
 
     # Reading
 

@@ -209,6 +209,8 @@ LOG_KEYS: Final = (
         False,
         MEDIUM,
         "Whether a new segment's file is made at full size.",
+        acts=True,
+        served=only(False),
         dynamic=True,
     ),
     ConfigKey(

@@ -124,6 +124,7 @@ async def test_what_is_only_tried_is_checked_and_not_written(holder: SmallBroker
         ((BROKER, "9" * 5000), ("log.segment.bytes", "1000"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "1"), ("broker.id", "2"), ErrorCode.INVALID_REQUEST),
         ((BROKER, ""), ("num.io.threads", "9"), ErrorCode.INVALID_REQUEST),
+        ((BROKER, ""), ("log.preallocate", "true"), ErrorCode.INVALID_REQUEST),
         ((BROKER, ""), ("no.such.key", "9"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "1"), ("max.connections.per.ip.overrides", "no.such.host.invalid:1"), ErrorCode.INVALID_REQUEST),
     ],

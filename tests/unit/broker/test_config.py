@@ -113,6 +113,7 @@ def test_a_key_that_does_not_act_warns_only_off_its_default() -> None:
         ({"log_message_format_version": "0.12.0"}, "log.message.format.version"),
         ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
         ({"zookeeper_set_acl": "true"}, "zookeeper.set.acl"),
+        ({"log_preallocate": "true"}, "log.preallocate"),
         ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name"),
         ({"alter_config_policy_class_name": "a.B"}, "alter.config.policy.class.name"),
         ({"zookeeper_ssl_client_enable": "true"}, "zookeeper.ssl.client.enable"),

@@ -164,9 +164,8 @@ def test_a_topic_key_has_the_default_of_its_broker_key() -> None:
 
 
 def test_a_topic_key_acts_only_where_its_broker_key_does() -> None:
-    only_where_it_is_off = {"preallocate"}
     for key in TOPIC_KEYS.values():
-        if key.acts and key.broker_key is not None and key.name not in only_where_it_is_off:
+        if key.acts and key.broker_key is not None:
             assert BROKER_KEYS[key.broker_key].acts, key.name
 
 

@@ -88,17 +88,6 @@ def test_offsets_too_far_from_the_base_roll(tmp_path):
         assert len(read_bytes(log, offset)) > 0
 
 
-def test_preallocation_reserves_and_is_trimmed(tmp_path):
-    owner = Owner()
-    config = LogConfig(segment_bytes=2 * ONE, preallocate=True)
-    log = make_log(str(tmp_path), config, make_ports(owner=owner))
-    path = tmp_path / "topic-0/00000000000000000000.log"
-    add(log, 0)
-    assert path.stat().st_size == 2 * ONE
-    log.close()
-    assert path.stat().st_size == ONE
-
-
 def retained(tmp_path, config, count=6):
     owner = Owner()
     log = make_log(str(tmp_path), config, make_ports(owner=owner))

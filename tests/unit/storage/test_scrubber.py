@@ -214,6 +214,24 @@ async def test_damage_below_the_logs_start_is_none():
     assert not world.log.damage
 
 
+async def test_damage_that_begins_below_the_logs_start_and_reaches_over_it_is_not_served():
+    world = await World().start()
+    world.store.directories.create_log(TP)
+    for number in range(3):
+        append(world.log, batch(*[b"v"] * 10, timestamp=NOW + number))
+    await world.directory.carry_out_flushes()
+    size = world.log.size_bytes // 3
+    world.damage(2 * size - 1, b"\xff")
+    world.log.advance_high_watermark(30)
+    world.log.advance_log_start_offset(15)
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(10, 20)]
+    assert world.told == [list(world.log.damage)]
+    with pytest.raises(CorruptSegment):
+        read_bytes(world.log, 15)
+    assert offsets(read_bytes(world.log, 20)) == [20]
+
+
 async def test_a_log_that_somebody_could_not_read_is_looked_at_next():
     world = await World().start(10)
     await world.scrub()

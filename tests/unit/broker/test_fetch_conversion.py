@@ -148,6 +148,20 @@ def test_what_consumers_know_leaves_as_a_slice_of_its_file(version: int, *, leav
 
 
 @virtual_time
+async def test_what_goes_on_in_a_newer_format_behind_an_entry_of_an_old_one_is_converted() -> None:
+    broker, partition = await leading(message_format=1)
+    append_now(partition, b"a", b"b")
+    partition.log.config = LogConfig()
+    append_now(partition, b"c", b"d")
+    written = (await ask(broker, version=4)).records[T0]
+    assert [header.magic for _, header in iterate_entries(written)] == [1, 1, 2]
+    records = (await ask(broker, version=2)).records[T0]
+    assert magics_of(records) == {1}
+    assert offsets_of(records) == [0, 1, 2, 3]
+    assert broker.metrics.topic("t").fetch_message_conversions == 2
+
+
+@virtual_time
 async def test_clients_without_a_limit_of_the_answer_get_a_piece_of_a_batch_that_is_too_large() -> None:
     broker, partition = await leading(message_downconversion_enable=False)
     append_now(partition, b"v" * 100)

@@ -25,6 +25,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk, File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.damage import DamagedRange
+from barnabas.storage.gaps import may_have_gaps
 from barnabas.storage.known_damage import forget_what_went
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.mended_segment import DamagedSegment, Fill, spool_path, write_anew, write_over
@@ -225,7 +226,7 @@ class Mender:
                 gathering.generation = member.generation
             others = [each for each in fills if not each.fits]
             rest = [each for each in member.damage if each.segment_base_offset == base_offset]
-            if others and _is_compacted(partition):
+            if others and may_have_gaps(partition.directory, partition.log):
                 return False
             if others and len(others) == len(rest):
                 await self._write_anew(partition, segment, spool, others)
@@ -233,7 +234,7 @@ class Mender:
             # Nothing here says which epochs are right: they come with the leader's batches.
             return False
         except EndMismatch as error:
-            if _is_compacted(partition):
+            if may_have_gaps(partition.directory, partition.log):
                 return False
             raise CannotMend(str(error)) from None
         finally:
@@ -400,11 +401,6 @@ class _Gathering:
         )
         self.generation = partition.log.generation
         return start
-
-
-def _is_compacted(partition: Partition) -> bool:
-    """Whether records may have been taken from among the others, here or at the leader."""
-    return partition.log.config.compact or partition.topic_partition in partition.directory.first_dirty
 
 
 def _segment(member: Log, base_offset: int) -> Segment:

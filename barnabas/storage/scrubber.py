@@ -22,7 +22,7 @@ Left out: indexes that nobody reads, and what lies below the log's start.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,10 +35,10 @@ from barnabas.storage.damage import DamagedRange
 from barnabas.storage.directories import LogDirectories
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.file_names import LOG_SUFFIX, TXN_INDEX_SUFFIX
+from barnabas.storage.gaps import may_have_gaps
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.index_rebuilding import rebuild_indexes
 from barnabas.storage.known_damage import known_damage
-from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.log import Log
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
@@ -213,7 +213,7 @@ class Scrubber:
                 # It may have been cut since.
                 await self._keep(directory, course)
             return 0
-        found = self._next_segment(member, course)
+        found = self._next_segment(directory, member, course)
         if found is None:
             self._leave(course, directory)
             if course.current is None:
@@ -307,7 +307,9 @@ class Scrubber:
                 return at
         return None
 
-    def _next_segment(self, member: Log, course: _Course) -> tuple[Segment, Extent, Place] | None:
+    def _next_segment(
+        self, directory: LogDirectory, member: Log, course: _Course
+    ) -> tuple[Segment, Extent, Place] | None:
         """Where to go on in the log; None at its end."""
         place = course.place
         segments = member.segments
@@ -333,8 +335,7 @@ class Scrubber:
         segment = segments[number]
         course.segment, course.place = segment, place
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else member.log_end_offset
-        epochs = member.leader_epochs.entries
-        return segment, _extent(member, segment, next_base, epochs), place
+        return segment, _extent(directory, member, segment, next_base), place
 
     @staticmethod
     def _place_in(segment: Segment, offset: int, *, is_exact: bool) -> Place:
@@ -439,14 +440,14 @@ def _lane(directory: LogDirectory) -> str:
     return f"scrub:{directory.path}"
 
 
-def _extent(member: Log, segment: Segment, next_base: int, epochs: Sequence[EpochEntry]) -> Extent:
+def _extent(directory: LogDirectory, member: Log, segment: Segment, next_base: int) -> Extent:
     return Extent(
         segment.base_offset,
         next_base,
         segment.size_bytes,
-        epochs,
+        member.leader_epochs.entries,
         member.config.max_decompressed_bytes,
-        member.config.compact,
+        may_have_gaps(directory, member),
     )
 
 

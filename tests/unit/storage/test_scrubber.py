@@ -12,7 +12,7 @@ from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
 from barnabas.storage.scrubber import PIECE_BYTES, Scrubber, ScrubSettings
 from tests.support.crash_disk import CrashDisk
-from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes
+from tests.unit.storage.logs import NOW, TP, append, batch, offset_for_timestamp, read_bytes, replicate
 from tests.unit.storage.stores import open_store
 
 ONE = len(batch(b"v" * 20))
@@ -230,6 +230,20 @@ async def test_damage_that_begins_below_the_logs_start_and_reaches_over_it_is_no
     with pytest.raises(CorruptSegment):
         read_bytes(world.log, 15)
     assert offsets(read_bytes(world.log, 20)) == [20]
+
+
+async def test_good_batches_between_gaps_are_trusted_where_the_policy_was_compact_once():
+    world = await World().start()
+    world.store.directories.create_log(TP)
+    for offset in (0, 1, 5, 9, 13):
+        replicate(world.log, batch(b"v" * 20, base_offset=offset, leader_epoch=0))
+    world.directory.first_dirty[TP] = 10
+    assert not world.log.config.compact
+    await world.directory.carry_out_flushes()
+    world.damage(ONE + 65, b"\xff\xff")
+    await world.scrub()
+    assert [(each.start_offset, each.end_offset) for each in world.log.damage] == [(1, 5)]
+    assert readable(world.log) == [0, 5, 9, 13]
 
 
 async def test_a_log_that_somebody_could_not_read_is_looked_at_next():

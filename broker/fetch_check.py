@@ -1,7 +1,8 @@
 """What a debugging consumer (replica id -2) is sent is checked first: it reads to see whether a log is whole.
 
-`logs verify` and brokers that fetch to mend read so. A log whose bytes do not match their checksums goes to the
-scrubber, which finds out what is damaged. The answer is the same: its reader is told what stands there.
+`logs verify` and brokers that fetch to mend read so. A log whose bytes do not match their checksums, or whose offsets
+go back or lie above where its segment ends, goes to the scrubber, which finds out what is damaged. The answer is the
+same: its reader is told what stands there.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,9 @@ from collections.abc import Sequence
 from barnabas.protocol.entries import find_bad_offset
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.storage.log import Log
+from barnabas.storage.read import end_of_segment
+from barnabas.storage.segment import Segment
 from broker.fetch_conversion import refuse
 from broker.fetch_reader import PartitionRead, release
 from broker.services import Services
@@ -31,7 +35,8 @@ async def _check(read: PartitionRead, part: FileSlice, broker: Services) -> None
         return
     member, directory = partition.log, partition.directory
     try:
-        bad = await broker.offload.thread(f"read {directory.path}", _first_bad, part, read.wanted.fetch_offset)
+        offset, end_offset = read.wanted.fetch_offset, _end_offset(member, part)
+        bad = await broker.offload.thread(f"read {directory.path}", _first_bad, part, offset, end_offset)
         if bad is not None:
             directory.suspect(member, bad)
     except OSError as error:
@@ -40,5 +45,12 @@ async def _check(read: PartitionRead, part: FileSlice, broker: Services) -> None
         refuse(read, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _first_bad(part: FileSlice, offset: int) -> int | None:
-    return find_bad_offset(part.read(), offset)
+def _end_offset(member: Log, part: FileSlice) -> int:
+    """Below which offset all that is in the slice lies."""
+    segment = part.owner
+    # What was cut since it was read is looked at in vain.
+    return end_of_segment(member, segment.base_offset) if isinstance(segment, Segment) else member.log_end_offset
+
+
+def _first_bad(part: FileSlice, offset: int, end_offset: int) -> int | None:
+    return find_bad_offset(part.read(), offset, end_offset=end_offset)

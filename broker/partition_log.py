@@ -16,7 +16,7 @@ from barnabas.storage.append import AppendRejected
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import LogOffline
 from barnabas.storage.producer_state import ProducerEntry
-from barnabas.storage.read import OffsetOutOfRange
+from barnabas.storage.read import OffsetOutOfRange, end_of_segment
 from barnabas.storage.scan import CorruptSegment
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 
@@ -98,14 +98,14 @@ class PartitionLog:
         self._require_leadership()
         log = self.partition.log
         try:
-            found = log.read(
-                offset, max_bytes=max_bytes, upper_bound_offset=log.log_end_offset, min_one_batch=True
-            ).slice
+            result = log.read(offset, max_bytes=max_bytes, upper_bound_offset=log.log_end_offset, min_one_batch=True)
+            found = result.slice
             if found is None:
                 return b""
+            end_offset = end_of_segment(log, result.segment_base_offset)
             try:
                 data, bad = await self._offload.thread(
-                    f"load {self.partition.directory.path}", _read_and_check, found, offset
+                    f"load {self.partition.directory.path}", _read_and_check, found, offset, end_offset
                 )
             finally:
                 found.release()
@@ -130,10 +130,10 @@ class PartitionLog:
             raise LogRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def _read_and_check(found: FileSlice, offset: int) -> tuple[bytes, int | None]:
+def _read_and_check(found: FileSlice, offset: int, end_offset: int) -> tuple[bytes, int | None]:
     """The bytes, and the first offset at which they are damaged."""
     data = found.read()
-    return data, find_bad_offset(data, offset)
+    return data, find_bad_offset(data, offset, end_offset=end_offset)
 
 
 def _producer_refusal(

@@ -1,12 +1,16 @@
 """Reads every replica of partitions and compares them (KIP-392: any replica answers consumers).
 
 It reads as a debugging consumer (replica id -2): a broker checks what it sends to one, and so hears of the damage too.
+All offsets up to the high watermark have to be there, unless compaction may have taken some: base offsets are outside
+of checksums, and one that is too high would hide what it stands for, or all that follows.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.admin.replica_digests import (
+    MAX_INFLATED_BYTES,
     UNKNOWN,
     RecordDigest,
     ReplicaDigest,
@@ -21,7 +25,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.protocol.batch import BatchHeader, Buffer, CorruptBatch, TruncatedBatch
-from barnabas.protocol.entries import iterate_entries, verify_entry
+from barnabas.protocol.entries import first_entry_offset, iterate_entries, verify_entry
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages import fetch, list_offsets
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -33,6 +37,15 @@ _ANY_REPLICA_SINCE: Final = 11
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
+@dataclass(slots=True)
+class _Partition:
+    """A partition that is verified, and whether offsets may be missing in it."""
+
+    cluster: Cluster
+    at: TopicPartition
+    may_have_gaps: bool
+
+
 async def verify_partitions(cluster: Cluster, partitions: Iterable[TopicPartition]) -> AsyncIterator[Row]:
     """One row for each replica: what it holds and what is wrong with it (`problem` is None where nothing is)."""
     admin, compacted = Admin(cluster), dict[str, bool]()
@@ -41,7 +54,7 @@ async def verify_partitions(cluster: Cluster, partitions: Iterable[TopicPartitio
         if at.topic not in compacted:
             configs = {entry.name: entry.value for entry in await admin.describe_topic_configs(at.topic)}
             compacted[at.topic] = "compact" in (configs.get("cleanup.policy") or "")
-        for replica in await _verify(cluster, at, found, is_compacted=compacted[at.topic]):
+        for replica in await _verify(_Partition(cluster, at, compacted[at.topic]), found):
             yield {
                 "partition": str(at),
                 "broker": replica.broker,
@@ -58,24 +71,21 @@ def _known(offset: int) -> int | None:
     return None if offset == UNKNOWN else offset
 
 
-async def _verify(
-    cluster: Cluster, at: TopicPartition, found: PartitionMetadata, *, is_compacted: bool
-) -> list[ReplicaDigest]:
+async def _verify(partition: _Partition, found: PartitionMetadata) -> list[ReplicaDigest]:
     order = sorted(found.replicas, key=lambda broker: broker != found.leader)
-    replicas = [await _digest(cluster, at, broker) for broker in order]
+    replicas = [await _digest(partition, broker) for broker in order]
     whole = [replica for replica in replicas if replica.problem is None]
     for other in whole[1:]:
-        if not is_compacted:
-            other.problem = differing_batch(whole[0], other)
-        elif differing_batch(whole[0], other) is not None:
+        other.problem = differing_batch(whole[0], other)
+        if other.problem is not None and partition.may_have_gaps:
             start, end = common_range((whole[0], other))
-            mine = await _records(cluster, at, whole[0].broker)
-            theirs = await _records(cluster, at, other.broker)
+            mine = await _records(partition, whole[0].broker)
+            theirs = await _records(partition, other.broker)
             other.problem = differing_record(mine, theirs, start=start, end=end, broker=other.broker)
     return replicas
 
 
-async def _digest(cluster: Cluster, at: TopicPartition, broker: int) -> ReplicaDigest:
+async def _digest(partition: _Partition, broker: int) -> ReplicaDigest:
     replica = ReplicaDigest(broker)
 
     def take(_: Buffer, header: BatchHeader) -> None:
@@ -83,39 +93,41 @@ async def _digest(cluster: Cluster, at: TopicPartition, broker: int) -> ReplicaD
         replica.size_bytes += header.size_bytes
 
     try:
-        await _read(cluster, at, replica, take)
+        await _read(partition, replica, take)
     except (ClientError, CorruptBatch) as error:
         replica.problem = str(error)
     return replica
 
 
-async def _records(cluster: Cluster, at: TopicPartition, broker: int) -> dict[int, RecordDigest]:
+async def _records(partition: _Partition, broker: int) -> dict[int, RecordDigest]:
     records: dict[int, RecordDigest] = {}
-    await _read(cluster, at, ReplicaDigest(broker), lambda entry, header: records.update(digest_records(entry, header)))
+    await _read(partition, ReplicaDigest(broker), lambda entry, header: records.update(digest_records(entry, header)))
     return records
 
 
-async def _read(
-    cluster: Cluster, at: TopicPartition, replica: ReplicaDigest, take: Callable[[Buffer, BatchHeader], None]
-) -> None:
+async def _read(partition: _Partition, replica: ReplicaDigest, take: Callable[[Buffer, BatchHeader], None]) -> None:
     """Give every batch below the high watermark to `take`; note in `replica` where it starts and ends.
 
-    Raises ClientError, and CorruptBatch where a checksum is wrong or offsets go back.
+    Raises ClientError, and CorruptBatch where a checksum is wrong, or offsets go back or are missing.
     """
-    broker = replica.broker
     # Asked for apart: an answer that tells an error tells no offsets.
-    replica.start_offset, replica.end_offset = await _bounds(cluster, at, broker)
+    replica.start_offset, replica.end_offset = await _bounds(partition, replica.broker)
     offset = replica.start_offset
     while offset < replica.end_offset:
-        _, _, records = await _fetch(cluster, at, broker, offset)
+        _, _, records = await _fetch(partition, replica.broker, offset)
         before = offset
         try:
             for position, header in iterate_entries(records):
-                if header.base_offset >= replica.end_offset:
+                if offset >= replica.end_offset:
                     return
                 verify_entry(records, position, header)
                 _check_order(header, offset, is_first=position == 0)
-                take(memoryview(records)[position : position + header.size_bytes], header)
+                entry = memoryview(records)[position : position + header.size_bytes]
+                if header.base_offset > offset:
+                    await _check_gap(partition, replica, offset, entry, header)
+                if header.base_offset >= replica.end_offset:
+                    return
+                take(entry, header)
                 offset = header.next_offset
         except TruncatedBatch as error:
             # The last one was cut by the size of the answer, but the first of an answer is whole.
@@ -124,7 +136,10 @@ async def _read(
         except CorruptBatch as error:
             raise CorruptBatch(f"at offset {offset} or after it: {error}") from None
         if offset == before:
-            return
+            # The last records of a compacted log may be gone where none were written since.
+            if partition.may_have_gaps:
+                return
+            raise CorruptBatch(f"the log ends at offset {offset}, below its high watermark, {replica.end_offset}")
 
 
 def _check_order(header: BatchHeader, offset: int, *, is_first: bool) -> None:
@@ -134,24 +149,48 @@ def _check_order(header: BatchHeader, offset: int, *, is_first: bool) -> None:
         raise CorruptBatch(f"a batch at offset {header.base_offset} comes after {offset - 1}")
 
 
-async def _bounds(cluster: Cluster, at: TopicPartition, broker: int) -> tuple[int, int]:
+async def _check_gap(
+    partition: _Partition, replica: ReplicaDigest, offset: int, entry: Buffer, header: BatchHeader
+) -> None:
+    """A batch whose header says more than `offset` stands where that was expected: a wrapper says its last offset.
+
+    Raises ClientError and CorruptBatch.
+    """
+    if not partition.may_have_gaps and first_entry_offset(entry, 0, header, MAX_INFLATED_BYTES) > offset:
+        raise CorruptBatch(f"the next batch is at offset {header.base_offset}")
+    if header.next_offset <= replica.end_offset:
+        return
+    # It was in the log when it was read, so the log's end is above it by now.
+    end_offset = await _log_end(partition, replica.broker)
+    if header.next_offset > end_offset:
+        raise CorruptBatch(f"a batch ends at offset {header.last_offset}, and the log ends at {end_offset}")
+
+
+async def _bounds(partition: _Partition, broker: int) -> tuple[int, int]:
     """The start and the high watermark of a replica, asked at its end, where nothing has to be read."""
-    wanted = ListOffsetPartition(partition_index=at.partition, timestamp=LATEST)
-    request = ListOffsetRequest(DEBUGGING_CONSUMER, topics=[ListOffsetTopic(at.topic, [wanted])])
-    response = await cluster.ask(broker, list_offsets.API, request, least=1)
-    (found,) = response.topics[0].partitions
-    raise_for(found.error_code, context=f"broker {broker}")
-    start_offset, high_watermark, _ = await _fetch(cluster, at, broker, found.offset)
+    start_offset, high_watermark, _ = await _fetch(partition, broker, await _log_end(partition, broker))
     return start_offset, high_watermark
 
 
-async def _fetch(cluster: Cluster, at: TopicPartition, broker: int, offset: int) -> tuple[int, int, Buffer]:
+async def _log_end(partition: _Partition, broker: int) -> int:
+    topic, number = partition.at
+    wanted = ListOffsetPartition(partition_index=number, timestamp=LATEST)
+    request = ListOffsetRequest(DEBUGGING_CONSUMER, topics=[ListOffsetTopic(topic, [wanted])])
+    response = await partition.cluster.ask(broker, list_offsets.API, request, least=1)
+    (found,) = response.topics[0].partitions
+    raise_for(found.error_code, context=f"broker {broker}")
+    end_offset: int = found.offset
+    return end_offset
+
+
+async def _fetch(partition: _Partition, broker: int, offset: int) -> tuple[int, int, Buffer]:
     """The log's start, its high watermark and what stands at `offset`."""
-    wanted = FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    name, number = partition.at
+    wanted = FetchPartition(number, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
     request = FetchRequest(
-        replica_id=DEBUGGING_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(at.topic, [wanted])]
+        replica_id=DEBUGGING_CONSUMER, max_wait_ms=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(name, [wanted])]
     )
-    response = await cluster.ask(broker, fetch.API, request, least=_ANY_REPLICA_SINCE)
+    response = await partition.cluster.ask(broker, fetch.API, request, least=_ANY_REPLICA_SINCE)
     for topic in response.responses:
         for answer in topic.partition_responses:
             raise_for(answer.error_code, context=f"broker {broker}, offset {offset}")

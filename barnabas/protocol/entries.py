@@ -80,16 +80,19 @@ def verify_entry(buf: Buffer, pos: int, header: BatchHeader) -> None:
         verify_crc(buf, pos, header)
 
 
-def find_bad_offset(buf: Buffer, offset: int) -> int | None:
-    """Where what was read from `offset` on does not match its checksums or goes back; None where it does not.
+def find_bad_offset(buf: Buffer, offset: int, *, end_offset: int) -> int | None:
+    """Where what was read from `offset` on does not match its checksums, goes back or reaches above `end_offset`.
 
-    The first entry may begin before `offset`; the last one may be cut, unless it is the first.
+    None where all is good. The first entry may begin before `offset`; the last one may be cut, unless it is the first.
+    A base offset is outside of the checksum: of one that is too high the next entry tells, or the end where none comes.
     """
     is_first = True
     try:
         for pos, header in iterate_entries(buf):
             verify_entry(buf, pos, header)
             if (header.next_offset <= offset) if is_first else header.base_offset < offset:
+                return offset
+            if header.next_offset > end_offset:
                 return offset
             offset, is_first = header.next_offset, False
     except TruncatedBatch:

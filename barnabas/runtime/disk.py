@@ -137,6 +137,11 @@ class FileSlice:
         if owner is not None:
             owner.pin()
 
+    @property
+    def owner(self) -> "Pinned | None":
+        """What is pinned."""
+        return self._owner
+
     def release(self) -> None:
         owner, self._owner = self._owner, None
         if owner is not None:

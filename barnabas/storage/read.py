@@ -151,9 +151,13 @@ def offset_bound(log: "Log", read: LogRead) -> int:
     place = log.segments.place_of(read.segment_base_offset)
     segment = log.segments[place]
     bound = segment.next_indexed_offset(read.position + len(read))
-    if bound is not None:
-        return bound
-    return log.segments[place + 1].base_offset if place + 1 < len(log.segments) else log.log_end_offset
+    return end_of_segment(log, segment.base_offset) if bound is None else bound
+
+
+def end_of_segment(log: "Log", base_offset: int) -> int:
+    """Below which offset the batches of a segment end: where the next one begins, else the log's end."""
+    place = log.segments.place_of(base_offset) + 1
+    return log.segments[place].base_offset if place < len(log.segments) else log.log_end_offset
 
 
 def find_aborted(log: "Log", *, start: int, upper: int) -> list[AbortedTxn]:

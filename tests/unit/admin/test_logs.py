@@ -2,9 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,8 +26,9 @@ from barnabas.client.connection import Address
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.log_config import LogConfig
+from replication.partition import Partition
 from tests.unit.broker.test_replicated_brokers import Cluster
-from tests.unit.broker.whole_broker import BrokerHost, until
+from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from tests.unit.storage.logs import NOW, TP, append, batch
 from tests.unit.storage.stores import open_store
 
@@ -53,9 +56,9 @@ def stopped(tmp_path_factory) -> Callable[[], Awaitable[Path]]:
     return copy
 
 
-def flip(file: Path, position: int) -> None:
+def flip(file: Path, position: int, bit: int = 0x40) -> None:
     data = bytearray(file.read_bytes())
-    data[position] ^= 0x40
+    data[position] ^= bit
     file.write_bytes(data)
 
 
@@ -156,6 +159,60 @@ def test_compacted_replicas_must_hold_the_newest_record_of_a_key_and_no_other():
     dirty = {0: record(b"a", b"1"), 1: record(b"a", b"2")}
     assert "newest record" in compared(dirty, {0: record(b"a", b"1")})
     assert "another record" in compared(dirty, {1: record(b"a", b"3")})
+
+
+@asynccontextmanager
+async def alone(tmp_path: Path, **config: str) -> AsyncIterator[tuple[Partition, Callable[[], Awaitable[Any]]]]:
+    """A broker with twelve records in batches of three, two in each of two segments, and what is said of its log."""
+    host = BrokerHost(tmp_path)
+    broker = await host.start(broker_id="1", barnabas_scrub_bytes_per_second="0")
+    (partition,) = await make_topic(broker, **config)
+    for number in range(4):
+        if number == 2:
+            partition.log.roll()
+        append(partition.log, batch(b"a", b"b", b"c", key=b"%d" % number), leader_epoch=partition.leader_epoch)
+    partition._advance()
+    nodes = broker.services.metadata.brokers_on("PLAINTEXT").values()
+
+    async def said() -> Any:
+        async with Client([Address(node.host, node.port) for node in nodes], random=Random(1)) as client:
+            (row,) = [row async for row in verify_partitions(client, [TopicPartition("t", 0)])]
+        return row["problem"]
+
+    assert await said() is None
+    try:
+        yield partition, said
+    finally:
+        await broker.stop()
+        await host.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "flipped", "problem"),
+    [
+        ("delete", 1, (6, 0x20), "at offset 9 or after it: the next batch is at offset 8201"),
+        ("compact", 1, (6, 0x20), "at offset 9 or after it: a batch ends at offset 8203, and the log ends at 12"),
+        ("delete", 1, (7, 2), "at offset 9 or after it: the next batch is at offset 11"),
+        ("compact", 1, (7, 2), "at offset 9 or after it: a batch ends at offset 13, and the log ends at 12"),
+        ("delete", 0, (7, 4), "at offset 3 or after it: the next batch is at offset 7"),
+    ],
+)
+async def test_a_base_offset_that_is_too_high_hides_nothing(tmp_path, policy, place, flipped, problem):
+    async with alone(tmp_path, cleanup_policy=policy) as (partition, said):
+        segment = partition.log.segments[place]
+        byte, bit = flipped
+        flip(Path(segment.path(".log")), segment.size_bytes // 2 + byte, bit)
+        assert await said() == problem
+        # What it sent was checked by the broker.
+        await until(lambda: partition.log.damage)
+        first = 3 + 6 * place
+        assert [(each.start_offset, each.end_offset) for each in partition.log.damage] == [(first, first + 3)]
+
+
+async def test_a_log_that_ends_below_its_high_watermark_is_not_whole(tmp_path):
+    async with alone(tmp_path) as (partition, said):
+        partition.log.high_watermark = 15
+        assert await said() == "the log ends at offset 12, below its high watermark, 15"
 
 
 async def test_replicas_of_a_cluster_are_read_and_compared(tmp_path):

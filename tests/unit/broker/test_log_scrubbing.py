@@ -84,14 +84,17 @@ async def test_a_damaged_leader_gives_up_the_partition_and_is_mended_as_a_follow
     await cluster.produce(b"one more")
 
 
-async def test_damage_that_a_debugging_consumer_is_sent_is_found_at_once(cluster: Cluster) -> None:
+@pytest.mark.parametrize("where", ["its last byte", "the base offset of its last batch"])
+async def test_damage_that_a_debugging_consumer_is_sent_is_found_at_once(cluster: Cluster, where: str) -> None:
     follower = cluster.followers[0]
     partition, metrics = cluster.partition(follower), follower.services.metrics
     good = segment_path(cluster, follower).read_bytes()
     await until(lambda: "barnabas_scrub_passes_total 1.0" in metrics.exposition().decode())
+    last = len(good) * (RECORDS - 1) // RECORDS
+    at = len(good) - 1 if where == "its last byte" else last + 6
     with segment_path(cluster, follower).open("r+b") as file:
-        file.seek(len(good) - 1)
-        file.write(bytes([good[-1] ^ 1]))
+        file.seek(at)
+        file.write(bytes([good[at] ^ 1]))
     await cluster.fetch(follower, 0, rack=str(follower.services.config.broker_rack))
     assert not partition.directory.suspects, "what consumers are sent is not looked at"
     wanted = FetchTopic("t", [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)])

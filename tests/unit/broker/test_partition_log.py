@@ -137,6 +137,24 @@ async def test_what_is_damaged_is_not_read_and_looked_at_by_the_scrubber() -> No
 
 
 @virtual_time
+@pytest.mark.parametrize("is_rolled", [False, True])
+async def test_a_batch_whose_base_offset_says_that_it_lies_above_the_end_is_damaged(*, is_rolled: bool) -> None:
+    world, log = await log_of()
+    for _ in range(3):
+        await log.append(RECORD)
+    partition = world.partition()
+    if is_rolled:
+        partition.log.roll()
+        for _ in range(90):
+            await log.append(RECORD)
+    # Offset 66 in place of 2: below the log's end there, and above where the segment ends.
+    partition.log.segments.first.log_file.pwrite(bytes([66]), 2 * len(RECORD) + 7)
+    assert await refusal_of(log.read(1, 1 << 20)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.directory.suspects == {partition.log: 2}
+    assert len(await log.read(1, 1)) == len(RECORD), "what is before it can be read"
+
+
+@virtual_time
 async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anything_is_written() -> None:
     world, log = await log_of(alone=True)
     await log.append(marker_batch(PRODUCER, 4, 1, commit=True))

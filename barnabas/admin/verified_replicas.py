@@ -3,9 +3,12 @@
 It reads as a debugging consumer (replica id -2): a broker checks what it sends to one, and so hears of the damage too.
 All offsets up to the high watermark have to be there, unless compaction may have taken some: base offsets are outside
 of checksums, and one that is too high would hide what it stands for, or all that follows.
+
+A topic that is not compacted may have been so once, and its replicas cleaned each at its own time. Their brokers know:
+where offsets are missing, or batches differ, they are asked. Left out: a cleaned log whose replicas all moved since.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +26,7 @@ from barnabas.admin.replica_digests import (
 from barnabas.client.admin import LATEST, Admin
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
-from barnabas.client.metadata import PartitionMetadata
+from barnabas.client.replica_admin import ReplicaAdmin
 from barnabas.protocol.batch import BatchHeader, Buffer, CorruptBatch, TruncatedBatch
 from barnabas.protocol.entries import first_entry_offset, iterate_entries, verify_entry
 from barnabas.protocol.ids import TopicPartition
@@ -39,11 +42,32 @@ _FETCH_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition that is verified, and whether offsets may be missing in it."""
+    """A partition that is verified; `is_compacted` is None until its brokers have to be asked."""
 
     cluster: Cluster
     at: TopicPartition
-    may_have_gaps: bool
+    brokers: Sequence[int]
+    is_compacted: bool | None
+
+    async def may_have_gaps(self) -> bool:
+        """Whether compaction may have taken records from any replica: one may have copied another that was cleaned."""
+        if self.is_compacted is None:
+            self.is_compacted = any([await self._has_been_compacted(broker) for broker in self.brokers])
+        return self.is_compacted
+
+    async def _has_been_compacted(self, broker: int) -> bool:
+        """What the broker says; one that does not answer, or is too old to know, says no."""
+        try:
+            found = await ReplicaAdmin(self.cluster).log_dirs(broker, [self.at])
+        except ClientError:
+            return False
+        return any(
+            replica.may_have_gaps
+            for directory in found
+            for topic in directory.topics
+            for replica in topic.partitions
+            if (topic.name, replica.partition_index) == self.at
+        )
 
 
 async def verify_partitions(cluster: Cluster, partitions: Iterable[TopicPartition]) -> AsyncIterator[Row]:
@@ -54,7 +78,8 @@ async def verify_partitions(cluster: Cluster, partitions: Iterable[TopicPartitio
         if at.topic not in compacted:
             configs = {entry.name: entry.value for entry in await admin.describe_topic_configs(at.topic)}
             compacted[at.topic] = "compact" in (configs.get("cleanup.policy") or "")
-        for replica in await _verify(_Partition(cluster, at, compacted[at.topic]), found):
+        order = sorted(found.replicas, key=lambda broker: broker != found.leader)
+        for replica in await _verify(_Partition(cluster, at, order, compacted[at.topic] or None)):
             yield {
                 "partition": str(at),
                 "broker": replica.broker,
@@ -71,13 +96,12 @@ def _known(offset: int) -> int | None:
     return None if offset == UNKNOWN else offset
 
 
-async def _verify(partition: _Partition, found: PartitionMetadata) -> list[ReplicaDigest]:
-    order = sorted(found.replicas, key=lambda broker: broker != found.leader)
-    replicas = [await _digest(partition, broker) for broker in order]
+async def _verify(partition: _Partition) -> list[ReplicaDigest]:
+    replicas = [await _digest(partition, broker) for broker in partition.brokers]
     whole = [replica for replica in replicas if replica.problem is None]
     for other in whole[1:]:
         other.problem = differing_batch(whole[0], other)
-        if other.problem is not None and partition.may_have_gaps:
+        if other.problem is not None and await partition.may_have_gaps():
             start, end = common_range((whole[0], other))
             mine = await _records(partition, whole[0].broker)
             theirs = await _records(partition, other.broker)
@@ -137,7 +161,7 @@ async def _read(partition: _Partition, replica: ReplicaDigest, take: Callable[[B
             raise CorruptBatch(f"at offset {offset} or after it: {error}") from None
         if offset == before:
             # The last records of a compacted log may be gone where none were written since.
-            if partition.may_have_gaps:
+            if await partition.may_have_gaps():
                 return
             raise CorruptBatch(f"the log ends at offset {offset}, below its high watermark, {replica.end_offset}")
 
@@ -156,7 +180,8 @@ async def _check_gap(
 
     Raises ClientError and CorruptBatch.
     """
-    if not partition.may_have_gaps and first_entry_offset(entry, 0, header, MAX_INFLATED_BYTES) > offset:
+    is_gap = first_entry_offset(entry, 0, header, MAX_INFLATED_BYTES) > offset
+    if is_gap and not await partition.may_have_gaps():
         raise CorruptBatch(f"the next batch is at offset {header.base_offset}")
     if header.next_offset <= replica.end_offset:
         return

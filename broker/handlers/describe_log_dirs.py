@@ -4,7 +4,7 @@ Behaviour: every directory of `log.dirs` is listed, an offline one with KAFKA_ST
 topic that has a replica in a directory the partitions that were asked for are told, all where the request names null:
 the bytes of the replica, and how far its end is below its high watermark, -1 where this broker does not serve it. Of a
 replica on its way to another directory it is told what it lacks of the present one. How many ranges of a replica are
-damaged stands in a tagged field of our own.
+damaged, and whether compaction may have left gaps in it, stands in tagged fields of our own.
 
 1 throttled after the answer · 2 flexible
 """
@@ -23,6 +23,7 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from barnabas.storage.directory import LogDirectory
+from barnabas.storage.gaps import may_have_gaps
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.turns import in_turns
@@ -65,6 +66,7 @@ def _topics(
             lag = _lag(context, at, member.log_end_offset)
             replica = DescribeLogDirsPartition(at.partition, member.size_bytes, lag)
             replica.damaged_ranges = len(member.damage)
+            replica.may_have_gaps = may_have_gaps(directory, member)
             topic.partitions.append(replica)
         yield
     for at, future in list(directory.futures.items()):

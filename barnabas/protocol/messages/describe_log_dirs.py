@@ -32,7 +32,8 @@ class DescribeLogDirsRequest:
 class DescribeLogDirsPartition:
     """A replica: its bytes, how far it lags, and whether it shall replace the current one after a move.
 
-    `damaged_ranges` is our own, in a tagged field that others skip: how many ranges of it are damaged and not served.
+    Two are our own, in tagged fields that others skip: how many ranges of it are damaged and not served, and whether
+    compaction may have taken records from among the others, under an earlier policy too.
     """
 
     partition_index: I32 = 0
@@ -40,6 +41,7 @@ class DescribeLogDirsPartition:
     offset_lag: I64 = 0
     is_future_key: Bool = False
     damaged_ranges: I32 = field(default=0, since=2, tag=10_000, ignorable=True)
+    may_have_gaps: Bool = field(default=False, since=2, tag=10_001, ignorable=True)
 
 
 @struct

@@ -27,6 +27,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.log_config import LogConfig
 from replication.partition import Partition
+from tests.unit.broker.test_log_scrubbing import drop
 from tests.unit.broker.test_replicated_brokers import Cluster
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from tests.unit.storage.logs import NOW, TP, append, batch
@@ -213,6 +214,32 @@ async def test_a_log_that_ends_below_its_high_watermark_is_not_whole(tmp_path):
     async with alone(tmp_path) as (partition, said):
         partition.log.high_watermark = 15
         assert await said() == "the log ends at offset 12, below its high watermark, 15"
+
+
+@pytest.mark.parametrize("was_compacted", [True, False])
+async def test_replicas_that_were_cleaned_before_the_policy_was_delete_are_compared_by_records(tmp_path, was_compacted):
+    cluster = Cluster(BrokerHost(tmp_path))
+    await cluster.start()
+    for number in range(12):
+        await cluster.produce(b"record %03d" % number)
+    await until(lambda: all(cluster.partition(each).log.high_watermark == 12 for each in cluster.brokers))
+    cleaned = cluster.followers[0]
+    partition = cluster.partition(cleaned)
+    partition.log.roll()
+    await partition.directory.flush(partition.log, 12)
+    await drop(cluster, cleaned, 4, 5)
+    if was_compacted:
+        partition.directory.first_dirty[partition.topic_partition] = 12
+    nodes = cluster.leader.services.metadata.brokers_on("PLAINTEXT").values()
+    async with Client([Address(node.host, node.port) for node in nodes], random=Random(1)) as client:
+        rows = [row async for row in verify_partitions(client, [TopicPartition("t", 0)])]
+    problems = {row["broker"]: row["problem"] for row in rows}
+    missing = None if was_compacted else "at offset 4 or after it: the next batch is at offset 6"
+    assert problems.pop(cleaned.broker_id) == missing
+    assert [*problems.values()] == [None, None]
+    for broker in cluster.brokers:
+        await broker.stop()
+    await cluster.host.close()
 
 
 async def test_replicas_of_a_cluster_are_read_and_compared(tmp_path):

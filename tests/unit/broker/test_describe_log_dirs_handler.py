@@ -118,3 +118,18 @@ async def test_damage_is_told_in_a_tagged_field_of_our_own() -> None:
             for replica in topic.partitions
         }
         assert counts == {0: told, 1: 0, 2: 0}
+
+
+@virtual_time
+async def test_a_log_that_the_cleaner_has_seen_is_told_to_have_gaps_under_any_policy() -> None:
+    broker = await two_directories()
+    broker.world.log_directories.directories[0].first_dirty[TopicPartition("t", 2)] = 0
+    for version, told in ((2, True), (1, False)):
+        decoded, _ = decode(DescribeLogDirsResponse, version, encode(await described(broker, None), version))
+        gaps = {
+            replica.partition_index: replica.may_have_gaps
+            for directory in decoded.results
+            for topic in directory.topics
+            for replica in topic.partitions
+        }
+        assert gaps == {0: False, 1: False, 2: told}

@@ -25,7 +25,11 @@ HEADERS = {"RequestHeader": RequestHeader, "ResponseHeader": ResponseHeader}
 RECORDS_CALLED_BYTES = {("ProduceRequest", "topics.partitions.records")}
 
 # Fields of our own; they are tagged, and others skip them.
-OWN = {"results.topics.partitions.damaged_ranges", "transaction_states.coordinator_leader_epoch"}
+OWN = {
+    "results.topics.partitions.damaged_ranges",
+    "results.topics.partitions.may_have_gaps",
+    "transaction_states.coordinator_leader_epoch",
+}
 OWN_NAMES = {path.rpartition(".")[2] for path in OWN}
 
 FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?", "float64": "d"}

@@ -64,4 +64,7 @@ def _decode_entry(fields: tuple[int, ...]) -> ProducerEntry:
     producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, txn_first = fields
     batches = [BatchMetadata(last_sequence, last_offset, offset_delta, timestamp)] if last_offset >= 0 else []
     txn_first_offset = txn_first if txn_first >= 0 else NO_OFFSET
-    return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first_offset, batches)
+    entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first_offset, batches)
+    if batches:
+        entry.unbroken, entry.restored_at = offset_delta + 1, batches[0].first_offset
+    return entry

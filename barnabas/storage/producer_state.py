@@ -56,7 +56,7 @@ class ProducerEntry:
     """One producer: its epoch, its last batches of that epoch (oldest first) and its open transaction.
 
     `unbroken`: so many sequences up to the last one are known to have been appended, one after the other. A snapshot
-    does not tell.
+    tells of the last batch only: what lies before `restored_at`, where that one begins, stands in the log.
     """
 
     producer_id: int
@@ -66,6 +66,7 @@ class ProducerEntry:
     txn_first_offset: int = NO_OFFSET
     batches: list[BatchMetadata] = field(default_factory=list)
     unbroken: int = field(default=0, compare=False)
+    restored_at: int = field(default=NO_OFFSET, compare=False)
 
     @property
     def last_sequence(self) -> int:
@@ -174,6 +175,13 @@ class ProducerState:
         which nothing was known may have begun behind a batch that was refused. One that begins again at sequence 0, or
         far back, is no such case; nor is one whose open transaction began later.
         """
+        entry = self.late_retrier(header)
+        if entry is None or (entry.last_sequence - header.base_sequence) & MAX_SEQUENCE >= entry.unbroken:
+            return None
+        return entry.batches[0].first_offset
+
+    def late_retrier(self, header: BatchHeader) -> ProducerEntry | None:
+        """The producer of a batch that is out of order, where it lies so that it may be a late retry."""
         entry = self._producers.get(header.producer_id)
         if entry is None or not entry.batches or header.producer_epoch != entry.epoch or header.base_sequence == 0:
             return None
@@ -181,8 +189,7 @@ class ProducerState:
         if header.is_transactional and not entry.has_in_open_txn(oldest):
             return None
         behind = (oldest.first_sequence - header.last_sequence) & MAX_SEQUENCE
-        is_unbroken = (entry.last_sequence - header.base_sequence) & MAX_SEQUENCE < entry.unbroken
-        return oldest.first_offset if is_unbroken and 1 <= behind <= RECENT_SEQUENCES else None
+        return entry if 1 <= behind <= RECENT_SEQUENCES else None
 
     def check_coordinator_batch(self, header: BatchHeader) -> None:
         """Judge a data batch that a coordinator writes for a producer: it has an epoch, but no sequence.
@@ -231,7 +238,7 @@ class ProducerState:
             batches.clear()
             entry.epoch = header.producer_epoch
         if not batches or (header.base_sequence - batches[-1].last_sequence) & MAX_SEQUENCE != 1:
-            entry.unbroken = 0
+            entry.unbroken, entry.restored_at = 0, NO_OFFSET
         entry.unbroken += header.last_offset_delta + 1
         if len(batches) == BATCHES_KEPT:
             del batches[0]

@@ -101,8 +101,8 @@ def test_what_lies_before_the_first_batch_of_an_unknown_producer_may_never_have_
     assert state.find_earlier(header(6)) == 2
     restored = ProducerState(decode_snapshot(encode_snapshot(state)), end_offset=7)
     appended(*(header(number) for number in range(13, 20)), state=restored)
-    assert restored.find_earlier(header(12)) is None, "a snapshot tells the last batch, not what was before it"
-    assert restored.find_earlier(header(13)) is not None
+    assert restored.find_earlier(header(11)) is None, "a snapshot tells the last batch, not what was before it"
+    assert restored.find_earlier(header(12)) is not None
     late = appended(header(0), header(1), header(2))
     late.apply_batch(header(7), base_offset=3)
     assert rejection(late, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -152,10 +152,16 @@ class SlowDisk(BrokerFault):
         self._slowed.close()
 
     def prove_healed(self, scene: Scene) -> str:
-        seconds = sync_seconds(self.broker.disk.path, self._rate)
-        if seconds > 0.5:
-            raise DidNotHeal(f"{self._rate} bytes are synced in {seconds:.2f} s")
-        return f"{self._rate} bytes are synced in {seconds:.2f} s; {prove_serves(scene, self.broker)}"
+        tried: list[float] = []
+
+        def is_quick() -> bool:
+            tried.append(sync_seconds(self.broker.disk.path, self._rate))
+            return tried[-1] < 0.5
+
+        # The first may wait behind what the broker could not write meanwhile.
+        if not scene.wait_until(is_quick, seconds=20):
+            raise DidNotHeal(f"{self._rate} bytes are synced in {tried} s")
+        return f"{self._rate} bytes are synced in {tried[-1]:.2f} s; {prove_serves(scene, self.broker)}"
 
 
 def _written(broker: BrokerNode, topics: tuple[str, ...]) -> int:

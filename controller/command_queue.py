@@ -180,15 +180,13 @@ class CommandQueue:
             waiting.command = replace(command, ends_welcome=False)
             for at in entries:
                 waiting.entries.pop(at, None)
-        last = self._metadata[-1] if self._metadata else None
-        if last is None or last is not self._order[-1]:
+        if not self._metadata or self._metadata[-1] is not self._order[-1]:
             if len(self._metadata) == _MOST_METADATA:
-                self._order.remove(self._metadata.pop())
+                self._order.remove(self._metadata[-1])
             else:
-                last = None
-            last = _Metadata(command, {} if last is None else last.entries)
-            self._metadata.append(last)
-            self._order.append(last)
+                self._metadata.append(_Metadata(command, {}))
+            self._order.append(self._metadata[-1])
+        last = self._metadata[-1]
         last.entries.update(entries)
         last.command = replace(command, ends_welcome=ends_welcome)
 
@@ -197,19 +195,18 @@ class CommandQueue:
         for waiting in self._metadata:
             for at in waiting.entries:
                 entries.pop(at, None)
-        if self._metadata:
-            first, last = self._metadata[0], self._metadata[-1]
+        if not self._metadata:
+            self._metadata.append(_Metadata(command, {}))
+        else:
+            last = self._metadata[-1]
             last.command = replace(last.command, ends_welcome=command.ends_welcome or last.command.ends_welcome)
-            if first is self._order[0] or len(self._metadata) == _MOST_METADATA:
-                self._order.remove(first)
-                self._metadata.remove(first)
-                entries |= first.entries
-                command = first.command
+            if last is not self._order[0] and len(self._metadata) < _MOST_METADATA:
+                self._metadata.insert(0, _Metadata(replace(last.command, ends_welcome=False), {}))
             else:
-                command = replace(last.command, ends_welcome=False)
-        waiting = _Metadata(command, entries)
-        self._metadata.insert(0, waiting)
-        self._order.appendleft(waiting)
+                self._order.remove(self._metadata[0])
+        first = self._metadata[0]
+        first.entries = entries | first.entries
+        self._order.appendleft(first)
 
     def _put_ask(self, command: ReportLogEnds) -> None:
         if self._ask is None:

@@ -143,8 +143,9 @@ def prepare_from_client(
 
     Raises AppendRejected, LongConversion, or OSError when the log had to be rolled and could not.
     """
+    config = log.config
+    base_offset = log.log_end_offset
     try:
-        config = log.config
         try:
             header = _read_single(records, config, from_client=origin is _CLIENT)
         except _NotAsStored:
@@ -153,49 +154,48 @@ def prepare_from_client(
         size_bytes = LOG_OVERHEAD_BYTES + header.length
         if len(records) != size_bytes:
             records = records[:size_bytes]
-        base_offset = log.log_end_offset
         max_timestamp = header.max_timestamp
         if origin is _CLIENT:
             max_timestamp = _check_client_batch(records, header, config, base_offset, now_ms)
         _check_segment_holds(config, size_bytes)
-        header.base_offset = base_offset
-        header.leader_epoch = leader_epoch
-        marker = None
-        if header.producer_id >= 0:
-            if header.is_control:
-                marker = check_marker(log, records, header)
-            elif (original := check_producer(log, header, size_bytes, from_client=origin is _CLIENT)) is not None:
-                return _not_again(log, original)
-        log_append_time_ms = -1
-        place(records, 0, header)
-        if config.message_timestamp_type is _LOG_APPEND_TIME:
-            log_append_time_ms = max_timestamp = now_ms
-            patch_log_append_time(records, 0, now_ms)
-        elif max_timestamp != header.max_timestamp:
-            patch_create_time(records, 0, max_timestamp)
-        header.max_timestamp = max_timestamp
-        segment = log.segment_for_append(
-            size_bytes=size_bytes,
-            first_offset=base_offset,
-            last_offset=base_offset + header.last_offset_delta,
-            max_timestamp=max_timestamp,
-            now_ms=now_ms,
-        )
-        return PreparedAppend(
-            log,
-            segment.log_file,
-            records,
-            segment.size_bytes,
-            base_offset,
-            [header],
-            None if marker is None else [marker],
-            log_append_time_ms,
-        )
     except (AppendRejected, LongConversion):
         original = find_original(log, records) if origin is _CLIENT else None
         if original is None:
             raise
         return _not_again(log, original)
+    header.base_offset = base_offset
+    header.leader_epoch = leader_epoch
+    marker = None
+    if header.producer_id >= 0:
+        if header.is_control:
+            marker = check_marker(log, records, header)
+        elif (original := check_producer(log, header, size_bytes, from_client=origin is _CLIENT)) is not None:
+            return _not_again(log, original)
+    log_append_time_ms = -1
+    place(records, 0, header)
+    if config.message_timestamp_type is _LOG_APPEND_TIME:
+        log_append_time_ms = max_timestamp = now_ms
+        patch_log_append_time(records, 0, now_ms)
+    elif max_timestamp != header.max_timestamp:
+        patch_create_time(records, 0, max_timestamp)
+    header.max_timestamp = max_timestamp
+    segment = log.segment_for_append(
+        size_bytes=size_bytes,
+        first_offset=base_offset,
+        last_offset=base_offset + header.last_offset_delta,
+        max_timestamp=max_timestamp,
+        now_ms=now_ms,
+    )
+    return PreparedAppend(
+        log,
+        segment.log_file,
+        records,
+        segment.size_bytes,
+        base_offset,
+        [header],
+        None if marker is None else [marker],
+        log_append_time_ms,
+    )
 
 
 def conversion_steps(

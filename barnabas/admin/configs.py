@@ -72,6 +72,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def complete_keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Keys that can be set there, by the tables of this version."""
+    # Imported here, as below: a command that touches no settings pays for none of it.
     from broker.config_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, TOPIC_KEYS  # noqa: PLC0415
 
     of_brokers = [name for name, key in {**BROKER_KEYS, **DYNAMIC_ONLY_KEYS}.items() if key.is_changeable]

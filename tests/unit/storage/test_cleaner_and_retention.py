@@ -11,21 +11,24 @@ from barnabas.storage.maintenance import sweep_log
 from tests.unit.storage.cleaning_store import CONFIG, CleaningStore
 
 
-async def test_where_retention_deletes_too_it_comes_after_the_cleaning() -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
+async def dirty_store(*, retention_ms: int, rounds: int = 10) -> CleaningStore:
+    """One with something to clean, and to delete once so much time has passed."""
+    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=retention_ms))
     await store.open()
-    store.put_all([1, 2, 3] * 10)
+    store.put_all([1, 2, 3] * rounds)
     await store.settle()
+    return store
+
+
+async def test_where_retention_deletes_too_it_comes_after_the_cleaning() -> None:
+    store = await dirty_store(retention_ms=60_000)
     store.clock.advance(60_001)
     assert await store.cleaner.clean_filthiest()
     assert (store.log.log_start_offset, store.records()) == (30, [])
 
 
 async def test_retention_leaves_a_log_alone_that_is_being_cleaned() -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=60_000))
-    await store.open()
-    store.put_all([1, 2, 3] * 20)
-    await store.settle()
+    store = await dirty_store(retention_ms=60_000, rounds=20)
     store.clock.advance(60_001)
     cleaning = asyncio.ensure_future(store.cleaner.clean_filthiest())
     for _ in range(4):
@@ -40,11 +43,8 @@ async def test_retention_leaves_a_log_alone_that_is_being_cleaned() -> None:
 async def test_a_log_that_changes_while_others_are_looked_at_is_left_for_the_next_time(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=1000))
-    await store.open()
+    store = await dirty_store(retention_ms=1000)
     store.store.directories.create_log(TopicPartition("other", 0))
-    store.put_all([1, 2, 3] * 10)
-    await store.settle()
     # The first log is looked at, then the loop turns.
     monkeypatch.setattr(cleaner, "_LOGS_AT_ONCE", 2)
 
@@ -61,10 +61,7 @@ async def test_a_log_that_changes_while_others_are_looked_at_is_left_for_the_nex
 
 
 async def test_retention_leaves_a_log_alone_while_its_files_are_replaced() -> None:
-    store = CleaningStore(config=replace(CONFIG, delete=True, retention_ms=1000))
-    await store.open()
-    store.put_all([1, 2, 3] * 10)
-    await store.settle()
+    store = await dirty_store(retention_ms=1000)
     start, later = store.log.log_start_offset, store.clock.wall_ms() + 10_000
     store.directory.replacing[store.log] = asyncio.Event()
     sweep_log(store.directory, store.log, later)

@@ -107,7 +107,8 @@ def _write(
     writes: list[Action] = []
     for item, leadership in wanted:
         at = item.topic_partition
-        operation = Set(paths.partition_state(at.topic, at.partition), leadership.encode(), item.zk_version)
+        data = office.state.with_epochs(leadership).encode()
+        operation = Set(paths.partition_state(at.topic, at.partition), data, item.zk_version)
         told = f"{at} isr {list(leadership.isr)}, as its leader {leadership.leader} asks"
         writes.append(office.fenced(operation, reason=told))
     if not writes:

@@ -160,7 +160,7 @@ def _writes(office: Office, wanted: Mapping[TopicPartition, Leadership], reason:
     for at, leadership in wanted.items():
         topic = office.state.topics[at.topic]
         partition = topic.partitions[at.partition]
-        path, data = paths.partition_state(at.topic, at.partition), leadership.encode()
+        path, data = paths.partition_state(at.topic, at.partition), office.state.with_epochs(leadership).encode()
         operations: list[Op] = []
         if partition.leadership is not None:
             operations.append(Set(path, data, partition.version))

@@ -8,7 +8,7 @@ leader, a partition OFFLINE has none but had one, a partition NEW has no state z
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -229,21 +229,32 @@ class ClusterState:
         """Whether the replica is live and is going to stay: it may join the in-sync set, and be chosen to lead."""
         return broker not in self.shutting_down and self.is_replica_live(at, broker)
 
-    def apply_absences(self, at: TopicPartition, *, mzxid: int | None = None) -> None:
-        """Remember which in-sync members are away, or registered after the state was written at `mzxid`."""
+    def apply_absences(self, at: TopicPartition, read: StateRead | None = None) -> None:
+        """Remember which in-sync members are away, or are not the start of their broker that wrote `read` knew."""
         partition = self.topics[at.topic].partitions[at.partition]
         if partition.leadership is None:
             return
         # A partition is left without a leader only when every member is away or has started anew: who wrote that knew
         # of restarts that its own write now hides.
         is_led = partition.leadership.leader != NO_LEADER
-        gone = [broker for broker in partition.leadership.isr if not is_led or self._is_away(broker, mzxid)]
+        gone = [broker for broker in partition.leadership.isr if not is_led or self._is_away(broker, read)]
         if gone:
             partition.stale = partition.stale.union(gone)
 
-    def _is_away(self, broker: BrokerId, mzxid: int | None) -> bool:
+    def _is_away(self, broker: BrokerId, read: StateRead | None) -> bool:
         registered = self.brokers.get(broker)
-        return registered is None or (mzxid is not None and registered.epoch > mzxid)
+        if registered is None or read is None:
+            return registered is None
+        known = read.leadership.broker_epochs
+        if known is not None:
+            # A write can come to ZooKeeper after a registration that its controller had not heard of.
+            return known.get(broker) != registered.epoch
+        return read.mzxid is not None and registered.epoch > read.mzxid
+
+    def with_epochs(self, leadership: Leadership) -> Leadership:
+        """As it is written into a state znode: with the registrations that this controller decides by."""
+        members = [broker for broker in leadership.isr if broker in self.brokers]
+        return replace(leadership, broker_epochs={broker: self.brokers[broker].epoch for broker in members})
 
     def live_replicas(self, at: TopicPartition, partition: Partition) -> tuple[BrokerId, ...]:
         """The assigned replicas that could lead or follow now, in the order of the assignment."""
@@ -305,14 +316,14 @@ class ClusterState:
             self.partitions_on.setdefault(broker, {})[at] = None
 
     def apply_state(self, at: TopicPartition, read: StateRead) -> None:
-        """Take over a state znode, as just written, or as read: then those who came later than it have restarted."""
+        """Take over a state znode, as just written, or as read: then those whom its writer did not know restarted."""
         topic = self.topics[at.topic]
         topic.has_partitions_znode = True
         partition = topic.partitions[at.partition]
         is_new = read.version != partition.version
         partition.apply_state(read)
         if is_new and read.mzxid is not None:
-            self.apply_absences(at, mzxid=read.mzxid)
+            self.apply_absences(at, read)
         if read.leadership.leader != NO_LEADER:
             self.inquests.pop(at, None)
 

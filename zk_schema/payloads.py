@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import ClassVar, Final, NamedTuple, Self
 
-from barnabas.protocol.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from zk_schema.json_text import InvalidPayload, JsonObject, decode_integer_text, encode_json
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from zk_schema.json_text import InvalidPayload, Json, JsonObject, decode_integer_text, encode_json
 
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _PLAINTEXT: Final = "PLAINTEXT"
+_BROKER_EPOCHS: Final = "barnabas_broker_epochs"
 # Before listeners had names (versions 2 and 3) an endpoint was named by its security protocol.
 _SECURITY_PROTOCOLS: Final = (_PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -194,23 +195,29 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """/brokers/topics/T/partitions/P/state. The leader is -1 while there is none; the ISR keeps its last member."""
+    """/brokers/topics/T/partitions/P/state. The leader is -1 while there is none; the ISR keeps its last member.
+
+    A key of ours, which Kafka's readers ignore: `broker_epochs`, the registrations of the members that the controller
+    knew when it wrote this; None where the writer did not say (Kafka does not).
+    """
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: Replicas
     controller_epoch: ControllerEpoch
+    broker_epochs: Mapping[BrokerId, BrokerEpoch] | None = field(default=None, compare=False)
 
     def encode(self) -> bytes:
-        return encode_json(
-            {
-                "controller_epoch": self.controller_epoch,
-                "leader": self.leader,
-                "version": 1,
-                "leader_epoch": self.leader_epoch,
-                "isr": list(self.isr),
-            }
-        )
+        written: dict[str, Json] = {
+            "controller_epoch": self.controller_epoch,
+            "leader": self.leader,
+            "version": 1,
+            "leader_epoch": self.leader_epoch,
+            "isr": list(self.isr),
+        }
+        if self.broker_epochs is not None:
+            written[_BROKER_EPOCHS] = {str(broker): epoch for broker, epoch in self.broker_epochs.items()}
+        return encode_json(written)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -220,6 +227,7 @@ class PartitionState:
             leader_epoch=LeaderEpoch(json.integer("leader_epoch")),
             isr=tuple(map(BrokerId, json.integers("isr"))),
             controller_epoch=ControllerEpoch(json.integer("controller_epoch")),
+            broker_epochs=_broker_epochs(json.object(_BROKER_EPOCHS)) if _BROKER_EPOCHS in json else None,
         )
 
 
@@ -473,6 +481,10 @@ def _replicas_json(replicas: Mapping[int, Replicas], *, with_empty: bool = False
 def _replicas(json: JsonObject) -> dict[int, Replicas]:
     numbers = {decode_integer_text("partition", key): key for key in json}
     return {number: tuple(map(BrokerId, json.integers(numbers[number]))) for number in sorted(numbers)}
+
+
+def _broker_epochs(json: JsonObject) -> dict[BrokerId, BrokerEpoch]:
+    return {BrokerId(decode_integer_text("broker id", key)): BrokerEpoch(json.integer(key)) for key in json}
 
 
 def _topic_partition(json: JsonObject) -> TopicPartition:

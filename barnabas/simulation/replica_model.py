@@ -201,7 +201,7 @@ class ReplicaModel(DataPlane):
         for broker, registered in self.registered.items():
             self.state.apply_broker(broker, registered)
         self.state.apply_state(_AT, read)
-        self.state.apply_absences(_AT, mzxid=read.mzxid)
+        self.state.apply_absences(_AT, read)
         if not self._settle():
             for broker in self.state.brokers:
                 self._command(broker)
@@ -258,7 +258,8 @@ class ReplicaModel(DataPlane):
     def _apply(self, leadership: Leadership) -> None:
         self.zxid += 1
         self.written_at = self.zxid
-        self.state.apply_state(_AT, StateRead(leadership, self.partition.version + 1))
+        written = self.state.with_epochs(leadership)
+        self.state.apply_state(_AT, StateRead(written, self.partition.version + 1))
         self.is_dirty = True
 
     def _command(self, broker: BrokerId) -> None:

@@ -39,8 +39,19 @@ def topic(*replicas: list[int]) -> TopicRead:
     return TopicRead({each: Assignment(tuple(map(BrokerId, ids))) for each, ids in enumerate(replicas)}, 0)
 
 
-def led(leader: int, epoch: int, isr: list[int], *, version: int = 0, by: int = 3) -> StateRead:
-    leadership = Leadership(BrokerId(leader), LeaderEpoch(epoch), tuple(map(BrokerId, isr)), ControllerEpoch(by))
+def led(
+    leader: int,
+    epoch: int,
+    isr: list[int],
+    *,
+    version: int = 0,
+    by: int = 3,
+    knowing: Mapping[int, int] | None = None,
+) -> StateRead:
+    """A state znode; `knowing` are the broker epochs that it names."""
+    members = tuple(map(BrokerId, isr))
+    known = None if knowing is None else {BrokerId(each): BrokerEpoch(knowing[each]) for each in knowing}
+    leadership = Leadership(BrokerId(leader), LeaderEpoch(epoch), members, ControllerEpoch(by), known)
     return StateRead(leadership, version)
 
 

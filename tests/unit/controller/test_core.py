@@ -76,7 +76,7 @@ def test_every_write_begins_with_the_fence_and_names_the_version_it_was_decided_
     office = Office()
     actions = office.take_over(1, topics={"t": topic([2, 1])}, states={AT: led(2, 4, [2, 1], version=11)})
     (write,) = writes(actions)
-    after = led(1, 5, [1]).leadership
+    after = led(1, 5, [1], knowing={1: 100}).leadership
     assert write.operations == (FENCE, Set(paths.partition_state("t", 0), after.encode(), 11))
 
 

@@ -89,6 +89,40 @@ def test_who_came_after_another_wrote_the_state_has_restarted() -> None:
     assert now(office) == (3, 6, [3])
 
 
+@pytest.mark.parametrize(
+    ("knowing", "after"),
+    [
+        pytest.param({1: OLD, 2: NEW, 3: OLD}, (2, 4, [2, 1, 3]), id="it knew all"),
+        pytest.param({1: OLD, 2: OLD, 3: OLD}, (1, 5, [1, 3]), id="it did not know that the leader started anew"),
+        pytest.param({1: OLD, 3: OLD}, (1, 5, [1, 3]), id="it knew that the leader was away, not that it is back"),
+        pytest.param({}, (2, 5, [2]), id="it knew nobody"),
+    ],
+)
+def test_a_write_that_came_after_a_registration_tells_whether_its_controller_knew_of_it(
+    knowing: dict[int, int], after: tuple[int, int, list[int]]
+) -> None:
+    """It waited for a connection: the leader that it names lost the end of its log meanwhile, and came back."""
+    office = Office()
+    brokers = {BrokerId(number): broker(number, epoch) for number, epoch in {1: OLD, 2: NEW, 3: OLD}.items()}
+    state = replace(led(2, 4, [2, 1, 3], knowing=knowing), mzxid=NEW + 1)
+    office.handle(ClusterRead(brokers, {"t": topic([1, 2, 3])}, {AT: state}, ()))
+    assert now(office) == after
+
+
+def test_a_controller_writes_down_which_starts_of_the_members_it_knows() -> None:
+    office = taken_over({1: OLD, 2: NEW, 3: OLD}, [1, 2, 3], 2)
+    (write,) = writes([each for batch in office.batches for each in batch])
+    operation = write.operations[-1]
+    assert isinstance(operation, Set)
+    assert Leadership.decode(operation.data).broker_epochs == {1: OLD, 3: OLD}
+    office.handle(BrokersRead({BrokerId(2): broker(2, NEW)}))
+    (write,) = writes([each for batch in office.batches for each in batch])
+    operation = write.operations[-1]
+    assert isinstance(operation, Set)
+    nobody = Leadership.decode(operation.data)
+    assert (nobody.leader, nobody.isr, nobody.broker_epochs) == (-1, (1, 3), {}), "who is away is not named"
+
+
 def test_a_restart_that_is_seen_together_with_others_is_one() -> None:
     office = taken_over({1: OLD, 2: OLD, 3: OLD}, [1, 2, 3], 1)
     again = {BrokerId(number): broker(number, NEW + number) for number in (1, 2, 3)}

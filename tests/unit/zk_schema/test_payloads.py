@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.protocol.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from zk_schema.json_text import InvalidPayload
 from zk_schema.payloads import (
     BrokerRegistration,
@@ -88,6 +88,13 @@ WRITTEN: list[tuple[Any, str]] = [
         PartitionState(BrokerId(-1), LeaderEpoch(4), ids(3), ControllerEpoch(2)),
         '{"controller_epoch":2,"leader":-1,"version":1,"leader_epoch":4,"isr":[3]}',
     ),
+    (
+        PartitionState(BrokerId(3), LeaderEpoch(4), ids(3, 1), ControllerEpoch(2), {BrokerId(3): BrokerEpoch(1 << 40)}),
+        (
+            '{"controller_epoch":2,"leader":3,"version":1,"leader_epoch":4,"isr":[3,1],'
+            '"barnabas_broker_epochs":{"3":1099511627776}}'
+        ),
+    ),
     (EntityConfig({}), '{"version":1,"config":{}}'),
     (EntityConfig({"retention.ms": "5", "x": "ü"}), '{"version":1,"config":{"retention.ms":"5","x":"ü"}}'),
     (ConfigChange("topics/foo"), '{"version":2,"entity_path":"topics/foo"}'),
@@ -126,7 +133,9 @@ WRITTEN: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("value", "text"), WRITTEN, ids=lambda each: type(each).__name__)
 def test_payloads_are_written_as_kafka_writes_them_and_read_back(value: Any, text: str) -> None:
     assert value.encode().decode() == text
-    assert type(value).decode(text.encode()) == value
+    read = type(value).decode(text.encode())
+    assert read == value
+    assert read.encode() == value.encode(), "with what is not compared"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -42,11 +43,13 @@ def produce(
 ) -> ProduceLoad:
     """A Produce of one batch of records; without a producer id, so it may be sent again and again.
 
-    Values are drawn from few letters, so that a codec finds about as much as in text, and the same in every run.
+    Values are drawn from few letters, so that a codec finds about as much as in text, and the same in every run. The
+    records' time is the present: what is older than `log.retention.hours` would be deleted while it is measured.
     """
     chance = random.Random(1)
     values = ["".join(chance.choices(_LETTERS, k=record_bytes)).encode() for _ in range(min(records, 100))]
-    told = [Record(index, 1_700_000_000_000, None, values[index % len(values)], ()) for index in range(records)]
+    now_ms = int(time.time() * 1000)
+    told = [Record(index, now_ms, None, values[index % len(values)], ()) for index in range(records)]
     batch = build_batch(told, codec=codec)
     body = struct.pack(">hhi", -1, acks, 30_000) + struct.pack(">i", 1) + _text(topic.encode())
     body += struct.pack(">iii", 1, partition, len(batch)) + batch

@@ -1,0 +1,14 @@
+"""What stands in the frames that loads are made of."""
+
+import time
+
+from barnabas.protocol.batch import Codec, read_header
+from bench import frames
+
+
+def test_records_are_of_the_present_so_that_retention_leaves_them() -> None:
+    before_ms = int(time.time() * 1000)
+    frame = frames.produce("topic", 0, records=3, record_bytes=10, codec=Codec.NONE).frame
+    # One topic with its name; one partition: its number, the batch's length, the batch.
+    header = read_header(frame, frame.index(b"\0\5topic") + 2 + 5 + 4 + 4 + 4)
+    assert before_ms <= header.first_timestamp == header.max_timestamp <= time.time() * 1000

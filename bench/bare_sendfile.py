@@ -1,30 +1,38 @@
-"""The physical rate: a loop that answers every request with the next MiB of a file by sendfile, and does nothing else.
+"""The physical rate: a loop that answers every request with a MiB of a file by sendfile, and does nothing else.
 
-`python -m bench.bare_sendfile FILE [SEND_BUFFER_BYTES]` prints the port it listens on. Requests and answers are frames
-with a size in front, so the same drain reads it that reads a broker. It ends with its standard input.
+`python -m bench.bare_sendfile SEND_BUFFER_BYTES FILE...` prints the port it listens on; a buffer of 0 bytes is the
+system's. Requests are Fetch frames of `bench.frames`, whose partition is the number of a file and whose offset is a
+position in it; answers have a size in front. So the same drain reads it that reads a broker, and touches as much. A
+position less than a MiB from the end stands for the last MiB. It ends with its standard input.
 """
 
+import contextlib
 import os
 import selectors
 import socket
 import struct
+import subprocess
 import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 ANSWER_BYTES: Final = 1 << 20
 _SIZE: Final = struct.Struct(">i")
+_LAST_FIELDS: Final = struct.Struct(">iqi")
+"""What a Fetch of one partition ends with: its number, the offset and the most bytes."""
 
 
 class _Peer:
-    def __init__(self, connection: socket.socket, file: int, file_bytes: int) -> None:
+    def __init__(self, connection: socket.socket, files: Sequence[int]) -> None:
         self.connection = connection
-        self._file = file
-        self._last = file_bytes - ANSWER_BYTES
+        self._files = files
+        self._last = [os.fstat(file).st_size - ANSWER_BYTES for file in files]
         self._unread = bytearray()
-        self._owed = 0
+        self._owed: deque[tuple[int, int]] = deque()
         self._head = b""
-        self._position = self._left = 0
+        self._number = self._position = self._left = 0
 
     def serve(self) -> bool:
         """Read what came, send what goes; whether the peer is still there."""
@@ -36,8 +44,9 @@ class _Peer:
         except BlockingIOError:
             pass
         while len(self._unread) >= 4 and len(self._unread) >= (size := 4 + _SIZE.unpack_from(self._unread)[0]):
+            number, offset, _ = _LAST_FIELDS.unpack_from(self._unread, size - _LAST_FIELDS.size)
             del self._unread[:size]
-            self._owed += 1
+            self._owed.append((number, min(offset, self._last[number])))
         try:
             while self._step():
                 pass
@@ -53,23 +62,35 @@ class _Peer:
         if self._head:
             self._head = self._head[self.connection.send(self._head) :]
         elif self._left:
-            sent = os.sendfile(self.connection.fileno(), self._file, self._position, self._left)
+            sent = os.sendfile(self.connection.fileno(), self._files[self._number], self._position, self._left)
             self._position += sent
             self._left -= sent
         elif self._owed:
-            self._owed -= 1
+            self._number, self._position = self._owed.popleft()
             self._head, self._left = _SIZE.pack(ANSWER_BYTES), ANSWER_BYTES
-            if self._position > self._last:
-                self._position = 0
         else:
             return False
         return True
 
 
+@contextlib.contextmanager
+def serving(files: Sequence[Path], *, send_buffer_bytes: int) -> Iterator[int]:
+    """Such a loop in a process of its own; yields its port."""
+    command = [sys.executable, "-m", "bench.bare_sendfile", str(send_buffer_bytes), *map(str, files)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.stdin.close()
+
+
 def main() -> None:
-    path, send_buffer = Path(sys.argv[1]), [int(text) for text in sys.argv[2:]]
+    send_buffer_bytes = int(sys.argv[1])
     selector = selectors.DefaultSelector()
-    with socket.create_server(("127.0.0.1", 0)) as server, path.open("rb") as file:
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as opened:
+        files = [opened.enter_context(Path(path).open("rb")).fileno() for path in sys.argv[2:]]
         sys.stdout.write(f"{server.getsockname()[1]}\n")
         sys.stdout.flush()
         selector.register(server, selectors.EVENT_READ)
@@ -81,9 +102,9 @@ def main() -> None:
                 if key.fileobj is server:
                     connection, _ = server.accept()
                     connection.setblocking(False)
-                    for size in send_buffer:
-                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
-                    peer = _Peer(connection, file.fileno(), path.stat().st_size)
+                    if send_buffer_bytes:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+                    peer = _Peer(connection, files)
                     selector.register(connection, selectors.EVENT_READ, peer)
                     continue
                 if not key.data.serve():

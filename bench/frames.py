@@ -63,6 +63,13 @@ def produce_error(answer: bytes | bytearray, topic: str) -> int:
     return int(error)
 
 
+def fetch_error(answer: bytes | bytearray, topic: str) -> int:
+    """The error that a Fetch of one partition got; `answer` is without its size."""
+    # Before it: correlation id, throttle time, one topic with its name, one partition with its number.
+    (error,) = struct.unpack_from(">h", answer, 4 + 4 + 4 + 2 + len(topic) + 4 + 4)
+    return int(error)
+
+
 def fetch_overhead(topic: str) -> int:
     """Bytes of the answer to a Fetch of one partition that are not records, less the size in front."""
     # Correlation id, throttle time; one topic with its name; one partition: its number, error, high watermark, last

@@ -5,6 +5,7 @@
 """
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ from bench.side_by_side.usage import ClientFailed, Usage, run_clients
 from bench.systems import Deployment
 from tests.support.kafka_jars import java_command
 
-_CONNECTIONS: Final = 4
+CONNECTIONS: Final = 4
+"""To each broker, of a load that is not the limit."""
 _FETCH_BYTES: Final = 1 << 20
 _JVM: Final = ("-server", "-Xms256M", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 _SENT: Final = re.compile(r"^(\d+) records sent, .*?([\d.]+) records/sec", re.MULTILINE)
@@ -59,8 +61,12 @@ class Volume:
 def replay(
     cluster: Deployment, topic: str, shape: Shape, *, window: int = 8, cpus: Sequence[int] | None = None
 ) -> Volume:
-    """Write by encoded Produce frames, on four connections to each leader."""
-    answers = max(1, shape.records // shape.records_a_batch)
+    """Write by encoded Produce frames, on four connections to each leader; as many batches to each partition.
+
+    That is at least what the shape says, and up to three batches a partition more.
+    """
+    turn = CONNECTIONS * shape.partitions
+    answers = math.ceil(shape.records / shape.records_a_batch / turn) * turn
     given = {
         "kind": "produce",
         "answers": answers,
@@ -90,11 +96,11 @@ def drain(
     partitions: int,
     records: int,
     answer_bytes: int,
-    connections: int = _CONNECTIONS,
+    connections: int = CONNECTIONS,
     cpus: Sequence[int] | None = None,
 ) -> Volume:
     """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
-    given = _fetching(answer_bytes, offsets=max(1, records - records // 50), step=max(1, records // 100))
+    given = _round(records, answer_bytes)
     result, usage = _load(cluster, topic, partitions, given, window=2, connections=connections, cpus=cpus)
     return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
 
@@ -109,13 +115,18 @@ def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[
     return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
 
 
-def drain_bare(port: int, *, answer_bytes: int) -> float:
-    """MB/s at which the same drain reads from `bench.bare_sendfile`."""
-    endpoints = [{"host": HOST, "port": port, "connections": _CONNECTIONS, "partitions": [0]}]
-    given = {"topic": "none", "endpoints": endpoints, "window": 2, **_fetching(answer_bytes, offsets=1, step=1)}
+def drain_bare(port: int, *, files: int, file_bytes: int, answer_bytes: int, connections: int = CONNECTIONS) -> float:
+    """MB/s at which the same drain reads from `bench.bare_sendfile` so many files, of so many bytes each at least."""
+    endpoints = [{"host": HOST, "port": port, "connections": connections, "partitions": list(range(files))}]
+    given = {"topic": "none", "endpoints": endpoints, "window": 2, **_round(file_bytes, answer_bytes)}
     command = [sys.executable, "-m", "bench.load", json.dumps(given)]
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return float(result["answer_bytes"] / result["seconds"] / 1e6)
+
+
+def _round(end: int, answer_bytes: int) -> dict[str, Any]:
+    """Fetches at each hundredth of what goes from 0 to `end`, less the last two, where less than a MiB may be left."""
+    return _fetching(answer_bytes, offsets=max(1, end - end // 50), step=max(1, end // 100))
 
 
 def _fetching(answer_bytes: int, *, offsets: int, step: int) -> dict[str, Any]:
@@ -130,7 +141,7 @@ def _load(
     given: Mapping[str, Any],
     *,
     window: int,
-    connections: int = _CONNECTIONS,
+    connections: int = CONNECTIONS,
     cpus: Sequence[int] | None = None,
 ) -> tuple[dict[str, Any], Usage]:
     ids = list(cluster.ports)

@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from bench import bare_sendfile
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape, Volume
 from bench.side_by_side.contestants import SHIPPED
@@ -88,27 +87,27 @@ def by_producer_performance(shape: Shape) -> Row:
     return Row(f"produce, ProducerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
 
 
-def drained(shape: Shape, *, pinned: bool = False) -> Row:
-    """Fetches of 1 MiB of what was just written, several times over."""
+def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: bool = False) -> Row:
+    """Fetches of 1 MiB of what was just written, several times over; each connection reads all of the topic."""
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
         with _topic(run, given) as topic:
             clients.replay(run.cluster, topic, given)
             answer_bytes = int(10 * _CLIENT_PAYLOAD * run.scale)
-            records = given.records // given.partitions
             with _pinned(run, pinned) as cpus:
                 volume = clients.drain(
                     run.cluster,
                     topic,
                     partitions=given.partitions,
-                    records=records,
+                    records=given.records // given.partitions,
                     answer_bytes=answer_bytes,
+                    connections=connections,
                     cpus=cpus,
                 )
             figures = _drained_figures(volume)
             if not pinned:
-                bare = _bare_rate(run, topic, answer_bytes)
+                bare = _bare_rate(run, topic, given.partitions, answer_bytes, connections)
                 figures.append(Figure(_PHYSICAL, figures[0].value / bare, "x", volume.usage.limiter, is_rate=True))
             return figures
 
@@ -116,6 +115,7 @@ def drained(shape: Shape, *, pinned: bool = False) -> Row:
     if not pinned:
         targets[_PHYSICAL] = Target(at_least=True, absolute=0.7)
     kind = "warm" + (", pinned" if pinned else "")
+    kind += "" if connections == clients.CONNECTIONS else f", {connections} at once"
     return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
 
 
@@ -138,15 +138,14 @@ def _drained_figures(volume: Volume) -> list[Figure]:
 
 
 def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) -> Row:
+    """Each of the consumers reads the whole topic, so that nothing is fetched ahead which does not count."""
+
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            clients.replay(run.cluster, topic, given)
+            whole = replace(given, payload_bytes=clients.replay(run.cluster, topic, given).payload_bytes)
             if cold:
                 _drop_page_cache()
-            whole = replace(
-                given, payload_bytes=given.payload_bytes // (consumers * given.batch_bytes) * given.batch_bytes
-            )
             return volume_figures(clients.kcat_consume(run.cluster, topic, whole, consumers))
 
     kind = "cold, " if cold else ""
@@ -181,28 +180,32 @@ def _drop_page_cache() -> None:
     Path("/proc/sys/vm/drop_caches").write_text("1\n")
 
 
-def _bare_rate(run: Run, topic: str, answer_bytes: int) -> float:
+def _bare_rate(run: Run, topic: str, partitions: int, answer_bytes: int, connections: int) -> float:
     """MB/s of sendfile into the same drain of the same bytes from the page cache, with the better of two buffers.
 
     One is the system's, the other what brokers set by `socket.send.buffer.bytes`: which is faster depends on the caches
     of the processor, and the physical rate is no broker's if one of them can be above it for that.
     """
-    segment = max(run.cluster.directory.glob(f"broker-1/logs/{topic}-0/*.log"), key=lambda file: file.stat().st_size)
+    segments = [_segment(run, f"{topic}-{number}") for number in range(partitions)]
+    buffers = (0, int(SHIPPED["socket.send.buffer.bytes"]))
+    return max(_served_bare(segments, answer_bytes, connections, buffer) for buffer in buffers)
+
+
+def _segment(run: Run, partition: str) -> Path:
+    """The largest that the first broker has; a file of the scratch where a smoke run wrote next to nothing."""
+    segment = max(run.cluster.directory.glob(f"broker-1/logs/{partition}/*.log"), key=lambda file: file.stat().st_size)
     if segment.stat().st_size < _BARE_LEAST_BYTES:
         segment = run.scratch / "bare"
         segment.write_bytes(bytes(_BARE_LEAST_BYTES))
-    return max(_served_bare(segment, answer_bytes, *buffer) for buffer in ((), (SHIPPED["socket.send.buffer.bytes"],)))
+    return segment
 
 
-def _served_bare(file: Path, answer_bytes: int, *buffer: str) -> float:
-    command = [sys.executable, "-m", "bench.bare_sendfile", str(file), *buffer]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            return clients.drain_bare(int(server.stdout.readline()), answer_bytes=answer_bytes)
-        finally:
-            server.stdin.close()
+def _served_bare(files: Sequence[Path], answer_bytes: int, connections: int, send_buffer_bytes: int) -> float:
+    file_bytes = min(file.stat().st_size for file in files)
+    with bare_sendfile.serving(files, send_buffer_bytes=send_buffer_bytes) as port:
+        return clients.drain_bare(
+            port, files=len(files), file_bytes=file_bytes, answer_bytes=answer_bytes, connections=connections
+        )
 
 
 _LARGE: Final = Shape(_PAYLOAD, 1000)
@@ -232,6 +235,7 @@ def _others() -> Iterator[Row]:
                     yield replayed(plain, pinned=True)
                     yield replayed(plain, validates_all=True)
                     yield drained(plain)
+                    yield drained(plain, connections=6)
                     yield drained_cold(plain)
                     yield drained(plain, pinned=True)
                     yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD))

@@ -29,7 +29,7 @@ from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Comparison, Plan, Runner
-from bench.side_by_side.contestants import SHIPPED, TOPIC_SETTINGS
+from bench.side_by_side.contestants import SETTINGS
 from bench.side_by_side.curves import draw
 from bench.side_by_side.journal import Journal
 from bench.side_by_side.row import Row
@@ -82,8 +82,7 @@ def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
         "kcat": _first_line("sh", "-c", "kcat -V | grep -o 'librdkafka.*'"),
         "kafka_clients": KAFKA_3_9.version,
         "against": given.against,
-        "server_properties": SHIPPED,
-        "topic_settings": TOPIC_SETTINGS,
+        "server_properties": SETTINGS,
         "rounds": rounds,
         "command": " ".join(["python -m bench.side_by_side", *sys.argv[1:]]),
     }

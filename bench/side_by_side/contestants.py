@@ -58,6 +58,9 @@ SHIPPED: Final = {
 }
 """What the `server.properties` of both releases says, less addresses and directories."""
 
+SETTINGS: Final = {**SHIPPED, "log.segment.delete.delay.ms": "1000"}
+"""Of every broker: what one run wrote is gone before the disk is full. Kafka's topics have no say in their deletion."""
+
 _JVM: Final = (
     *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
@@ -67,9 +70,6 @@ _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.005
 _ANSWER_S: Final = 10.0
-TOPIC_SETTINGS: Final = {"file.delete.delay.ms": "1000"}
-"""Alike for all: what one run wrote is gone before the disk is full."""
-
 Launch = Callable[[Path, int, Mapping[str, str]], LocalProcess]
 
 
@@ -116,7 +116,7 @@ class RunningCluster:
         self.contestant = contestant
         self.directory = directory
         self.ports = {broker_id: free_port(HOST) for broker_id in range(1, brokers + 1)}
-        self._properties = {**SHIPPED, **(properties or {})}
+        self._properties = {**SETTINGS, **(properties or {})}
         self._zookeeper = LocalZooKeeper(directory / "zookeeper")
         self._processes: dict[int, LocalProcess] = {}
         self._topics = 0
@@ -236,8 +236,7 @@ class RunningCluster:
             number: [ids[(number + offset) % len(ids)] for offset in range(replication_factor)]
             for number in range(partitions)
         }
-        configs = {**TOPIC_SETTINGS, **(settings or {})}
-        asyncio.run(self._create(NewTopic(name, assignments=assignments, configs=configs)))
+        asyncio.run(self._create(NewTopic(name, assignments=assignments, configs=dict(settings or {}))))
         try:
             yield name
         finally:
@@ -264,6 +263,13 @@ class RunningCluster:
             yield registration
         finally:
             registration.stop()
+
+    def wait_until_unregistered(self, broker_id: int) -> None:
+        """Return when the session of a broker that was killed has ended. Raises TimeoutError."""
+        with self.watching_registration(broker_id) as registration:
+            registration.join(_START_S)
+        if registration.ended_s is None:
+            raise TimeoutError(f"{self}: broker {broker_id} is registered {_START_S:g} s after it was killed")
 
     def client(self) -> Cluster:
         return Cluster([self.address(broker_id) for broker_id in self.ports], random=random.Random(1))
@@ -298,7 +304,7 @@ class RunningCluster:
 
 
 class Registration(threading.Thread):
-    """Knows when a broker's ephemeral znode went, which is when its session had ended."""
+    """Knows when a broker's ephemeral znode went, which is when its session had ended; then the thread ends."""
 
     def __init__(self, zookeeper: str, broker_id: int) -> None:
         super().__init__(name=f"registration of broker {broker_id}")
@@ -306,19 +312,19 @@ class Registration(threading.Thread):
         """The performance counter's time, once it has."""
         self._zookeeper = zookeeper
         self._path = paths.broker(broker_id)
-        self._is_stopped = threading.Event()
+        self._is_over = threading.Event()
 
     def run(self) -> None:
         asyncio.run(self._watch())
 
     def stop(self) -> None:
-        self._is_stopped.set()
+        self._is_over.set()
         self.join()
 
     async def _watch(self) -> None:
         session = KazooSession(self._zookeeper, session_timeout_ms=int(_START_S * 1000))
         await session.open(timeout_ms=int(_START_S * 1000))
-        while self.ended_s is None and not self._is_stopped.is_set():
+        while self.ended_s is None and not self._is_over.is_set():
             if await session.exists(self._path) is None:
                 self.ended_s = time.perf_counter()
             await asyncio.sleep(_LOOK_S)

@@ -116,7 +116,7 @@ class RunningCluster:
         self.contestant = contestant
         self.directory = directory
         self.ports = {broker_id: free_port(HOST) for broker_id in range(1, brokers + 1)}
-        self._properties = {**SETTINGS, **(properties or {})}
+        self._row_properties = dict(properties or {})
         self._zookeeper = LocalZooKeeper(directory / "zookeeper")
         self._processes: dict[int, LocalProcess] = {}
         self._topics = 0
@@ -177,7 +177,7 @@ class RunningCluster:
 
     def take_commands(self, purpose: str) -> dict[str, str]:
         """How the brokers were started, and what ran against them since the last time, by what each is."""
-        kind = f"{self}, {len(self.ports)} brokers"
+        kind = ", ".join([f"{self}, {len(self.ports)} brokers", *map("=".join, self._row_properties.items())])
         noted, self._commands = list(dict.fromkeys(self._commands)), []
         brokers = shlex.join(psutil.Process(self.pid(1)).cmdline())
         return {f"{kind}: the first": brokers, f"{kind}: {purpose}": "\n".join(noted)}
@@ -199,7 +199,8 @@ class RunningCluster:
             "listeners": f"PLAINTEXT://{HOST}:{self.ports[broker_id]}",
             "log.dirs": str(directory / "logs"),
             "zookeeper.connect": f"{HOST}:{self._zookeeper.port}",
-            **self._properties,
+            **SETTINGS,
+            **self._row_properties,
         }
         self._processes[broker_id] = self.contestant.launch(self.directory, broker_id, properties)
 
@@ -227,15 +228,17 @@ class RunningCluster:
 
     @contextlib.contextmanager
     def topic(
-        self, *, partitions: int, replication_factor: int = 1, settings: Mapping[str, str] | None = None
+        self,
+        *,
+        partitions: int,
+        replication_factor: int = 1,
+        settings: Mapping[str, str] | None = None,
+        first_leader: int = 1,
     ) -> Iterator[str]:
         """A new topic, deleted in the end. Its partitions are led by the brokers in turn and have one record each."""
         self._topics += 1
-        name, ids = f"bench-{self._topics}", list(self.ports)
-        assignments = {
-            number: [ids[(number + offset) % len(ids)] for offset in range(replication_factor)]
-            for number in range(partitions)
-        }
+        name = f"bench-{self._topics}"
+        assignments = led_in_turn(len(self.ports), partitions, replication_factor, first_leader=first_leader)
         asyncio.run(self._create(NewTopic(name, assignments=assignments, configs=dict(settings or {}))))
         try:
             yield name
@@ -301,6 +304,16 @@ class RunningCluster:
         async with self.client() as client, asyncio.timeout(_START_S):
             while not await _is_in_sync(client, topic):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(_POLL_S)
+
+
+def led_in_turn(
+    brokers: int, partitions: int, replication_factor: int, *, first_leader: int = 1
+) -> dict[int, list[int]]:
+    """The replicas of each partition, its leader first, on brokers 1 to `brokers`."""
+    return {
+        number: [(first_leader - 1 + number + offset) % brokers + 1 for offset in range(replication_factor)]
+        for number in range(partitions)
+    }
 
 
 class Registration(threading.Thread):

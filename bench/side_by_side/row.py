@@ -33,7 +33,8 @@ class Row:
     """`brokers` and `properties` say what cluster it needs; rows that need the same share one, warm.
 
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
-    own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes.
+    own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. One that
+    `restarts` brokers of a warm cluster has one of its own for all rounds, and is not tried before it counts.
     """
 
     name: str
@@ -44,6 +45,15 @@ class Row:
     own_properties: tuple[tuple[str, str], ...] = ()
     is_core: bool = False
     is_fresh: bool = False
+    restarts: bool = False
+
+
+class Incomplete(Exception):
+    """A row of several parts failed at one of them, which the text tells; `figures` are those of the others."""
+
+    def __init__(self, figures: list[Figure], reason: str) -> None:
+        super().__init__(reason)
+        self.figures = figures
 
 
 def volume_figures(volume: Volume) -> list[Figure]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from barnabas.launcher.processes import LocalProcess
-from bench.side_by_side.contestants import Contestant, RunningCluster
+from bench.side_by_side.contestants import Contestant, RunningCluster, led_in_turn
 
 
 def test_every_broker_forgets_deleted_topics_at_once_and_a_row_adds_its_own(tmp_path: Path) -> None:
@@ -20,3 +20,27 @@ def test_every_broker_forgets_deleted_topics_at_once_and_a_row_adds_its_own(tmp_
         cluster.wait_for_end(broker_id)
     assert [each["broker.id"] for each in told] == ["1", "2"]
     assert all((each["log.segment.delete.delay.ms"], each["a"]) == ("1000", "b") for each in told)
+
+
+def test_the_leader_of_the_first_partition_can_be_chosen() -> None:
+    assert led_in_turn(3, 4, 2) == {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [1, 2]}
+    assert led_in_turn(3, 2, 3, first_leader=3) == {0: [3, 1, 2], 1: [1, 2, 3]}
+
+
+def test_commands_of_clusters_with_other_properties_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    def launch(_: Path, __: int, ___: Mapping[str, str]) -> LocalProcess:
+        return LocalProcess(["sleep", "60"], log_file=tmp_path / "log")
+
+    told: list[str] = []
+    for properties in ({}, {"a": "b"}):
+        cluster = RunningCluster(Contestant("Any", "1", launch), tmp_path, brokers=1, properties=properties)
+        cluster.launch(1)
+        cluster.note([["load", "it"]])
+        told += cluster.take_commands("row")
+        cluster.kill(1)
+    assert told == [
+        "Any 1, 1 brokers: the first",
+        "Any 1, 1 brokers: row",
+        "Any 1, 1 brokers, a=b: the first",
+        "Any 1, 1 brokers, a=b: row",
+    ]

@@ -31,7 +31,7 @@ from barnabas.client.connection import Address
 from bench import frames, systems
 from bench.raw_line import write_first
 from bench.side_by_side import clients
-from bench.side_by_side.clients import KcatMissing, Shape
+from bench.side_by_side.clients import ProgramMissing, Shape
 from bench.side_by_side.figures import OURS, Figure, Result, Spread, Target, results
 from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S, request_figures, volume_figures
 from bench.systems import TOPIC, System
@@ -373,7 +373,7 @@ def main() -> int:
     about = _about(rounds)
     try:
         outcomes = measure(chosen, rounds=rounds, scale=scale, settle_s=settle_s, cpu=given.pin, script=script)
-    except KcatMissing as error:
+    except ProgramMissing as error:
         sys.stderr.write(f"{error}; choose other rows with --row\n")
         return 1
     memory = memory_at_rest(rounds=rounds, idle_seconds=idle_seconds) if weighs else None

@@ -4,15 +4,18 @@
 `--full` the core rows are run, with it all the others, once. `--row` chooses by a part of the name. The systems take
 turns on every row; figures are medians. Results go to `bench/results`, which is not in the repository; `--keep FILE`
 writes the table there too. Each run is in a journal there when it is done (`.jsonl`): `--resume` that, with the same
-rows and rounds, runs what is missing, and `--minutes` ends in time with what there is. Needs a full Java and Kafka's
-jars (Maven Central, pinned); kcat for the rows of librdkafka.
+rows and rounds, commit and machine, runs what is missing, and `--minutes` (of the core 95) ends in time with what there
+is. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
 
-A row that a client limited says nothing of brokers' rates: it is judged by what the brokers' CPU cost alone.
+A row that a client limited says nothing of brokers' rates: it is judged by what the brokers' CPU cost alone. One that a
+system has no figure of is not judged. The status is 1 where a run failed or a core row lacks a system, 2 where nothing
+could be run.
 """
 
 import argparse
 import contextlib
 import json
+import math
 import platform
 import signal
 import subprocess
@@ -31,13 +34,14 @@ from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Comparison, Plan, Runner
 from bench.side_by_side.contestants import SETTINGS
 from bench.side_by_side.curves import draw
-from bench.side_by_side.journal import Journal
+from bench.side_by_side.journal import Journal, OtherOrigin
 from bench.side_by_side.row import Row
 from bench.side_by_side.rows import coordinators, growth, life, requests, volume
 from tests.support.kafka_jars import JarsNotAvailable, java_command
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
 _SMOKE_SCALE: Final = 0.005
+_CORE_MINUTES: Final = 95.0
 
 
 def all_rows() -> list[Row]:
@@ -46,13 +50,12 @@ def all_rows() -> list[Row]:
 
 
 def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
-    """By the name or a part of it; else the core rows, or with `full` the others."""
+    """Those with one of the names, and of a name that is no row's those with it in theirs; else core rows or others."""
     rows = all_rows()
-    if exact := [row for row in rows if row.name in names]:
-        return exact
-    if names:
-        return [row for row in rows if any(name in row.name for name in names)]
-    return [row for row in rows if row.is_core is not full]
+    if not names:
+        return [row for row in rows if row.is_core is not full]
+    exact = {row.name for row in rows} & set(names)
+    return [row for row in rows if row.name in exact or any(name in row.name for name in set(names) - exact)]
 
 
 def _first_line(*command: str) -> str:
@@ -88,6 +91,12 @@ def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
     }
 
 
+def _origin(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be the same for figures to stand beside each other."""
+    kept = ("machine", "cpus", "memory_gb", "processor", "python", "java", "kcat", "barnabas")
+    return {name: about[name] for name in kept}
+
+
 def _tell(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
@@ -105,7 +114,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--smoke", action="store_true", help="tiny loads, one round, nothing warmed: that it runs")
     parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
-    parser.add_argument("--minutes", type=float, default=None, help="begin no run after so many")
+    parser.add_argument("--minutes", type=float, default=None, help="begin no run after so many; of the core 95")
     parser.add_argument("--resume", type=Path, default=None, help="the journal of a run that broke off: go on with it")
     parser.add_argument("--list", action="store_true", help="print the rows")
     return parser.parse_args()
@@ -123,7 +132,9 @@ def main() -> int:
         sys.stderr.write(f"no row has {' or '.join(given.row)} in its name\n")
         return 2
     rounds = given.rounds or (1 if given.full or given.smoke else 5)
-    ends_s = None if given.minutes is None else time.monotonic() + given.minutes * 60
+    is_core = not (given.full or given.row or given.smoke)
+    minutes = given.minutes if given.minutes is not None else _CORE_MINUTES if is_core else math.inf
+    ends_s = time.monotonic() + minutes * 60
     plan = Plan(rounds, _SMOKE_SCALE, warms=False, ends_s=ends_s) if given.smoke else Plan(rounds, ends_s=ends_s)
     try:
         systems = [contestants.barnabas(), *(contestants.kafka(RELEASES[version]) for version in given.against)]
@@ -133,7 +144,11 @@ def main() -> int:
     about = _about(given, rounds)
     stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     RESULTS.mkdir(exist_ok=True)
-    journal = Journal(given.resume or (None if given.smoke else stem.with_suffix(".jsonl")))
+    try:
+        journal = Journal(given.resume or (None if given.smoke else stem.with_suffix(".jsonl")), _origin(about))
+    except OtherOrigin as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-bench-", ignore_cleanup_errors=True) as directory,
         contextlib.nullcontext() if given.smoke else kept_from_host(),
@@ -145,7 +160,7 @@ def main() -> int:
             # Also of a run that is ended: what was measured is told.
             comparison = runner.found(rows)
             _write(comparison, about, None if given.smoke else stem, given.keep)
-    return int(runner.has_failed)
+    return int(runner.has_failed(rows))
 
 
 def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, keep: Path | None) -> None:

@@ -158,14 +158,14 @@ def _load(
     return result, replace(run.usage, seconds=result["seconds"], client=cpu, busiest_client_thread=cpu)
 
 
-class KcatMissing(Exception):
-    """There is no kcat on the PATH, so no row with librdkafka."""
+class ProgramMissing(Exception):
+    """A program that a row needs is not on the PATH; the text says which, and how to come by it."""
 
 
 def _kcat(cluster: Deployment, topic: str, *options: str, at_once: int = 1) -> Usage:
     kcat = shutil.which("kcat")
     if kcat is None:
-        raise KcatMissing("no kcat on PATH (Debian: apt install kcat)")
+        raise ProgramMissing("no kcat on PATH (Debian: apt install kcat)")
     command = [kcat, "-b", cluster.bootstrap, "-t", topic, "-q", *options]
     return run_clients(cluster, [command] * at_once).usage
 

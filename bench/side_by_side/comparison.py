@@ -5,22 +5,25 @@ broke is started and warmed again. What could not be run, or not often enough, i
 """
 
 import contextlib
+import math
 import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from bench.side_by_side import clients
-from bench.side_by_side.clients import KcatMissing, Shape
+from bench.side_by_side.clients import ProgramMissing, Shape
 from bench.side_by_side.contestants import Contestant, RunningCluster
-from bench.side_by_side.figures import OURS, Result, results
+from bench.side_by_side.figures import OURS, Figure, Result, results
 from bench.side_by_side.journal import Journal
-from bench.side_by_side.row import Row, Run
+from bench.side_by_side.row import Incomplete, Row, Run
 from bench.side_by_side.seats import Seat
+
+T = TypeVar("T")
 
 _WARM_BYTES: Final = 2_000_000_000
 _WARM_S: Final = 60.0
@@ -41,16 +44,24 @@ class Plan:
     rounds: int
     scale: float = 1.0
     warms: bool = True
-    ends_s: float | None = None
+    ends_s: float = math.inf
+
+    def tries_first(self, row: Row) -> bool:
+        """Whether a run that does not count goes before: of one round alone a JVM would compile what it measures."""
+        return self.warms and self.rounds == 1 and not (row.is_fresh or row.restarts)
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What came of it; `left_out` names rows that could not be run, or not as often as planned, each with why."""
+    """What came of it; `left_out` names rows that could not be run, or not as often as planned, each with why.
+
+    `properties` has by row what its brokers are told beyond what all are, `all` of them or those of `Barnabas`.
+    """
 
     results: list[Result] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
 
 class OutOfTime(Exception):
@@ -82,7 +93,7 @@ class Runner:
     def compare(self, rows: Sequence[Row]) -> Comparison:
         """All rows, each on every contestant, as often as the journal does not have it yet."""
         with contextlib.suppress(OutOfTime):
-            for block in _blocks([row for row in rows if not self._is_done(row)]):
+            for block in blocks([row for row in rows if not self._is_done(row)]):
                 if block[0].is_fresh:
                     self._fresh(block[0])
                 else:
@@ -93,30 +104,37 @@ class Runner:
         """What the journal has by now."""
         found = Comparison(commands=self._journal.commands)
         for row in rows:
-            versions = [each.version for each in self._contestants if self._journal.count(row.name, each.version)]
-            if OURS in versions:
+            if row.properties or row.own_properties:
+                found.properties[row.name] = {"all": dict(row.properties), "Barnabas": dict(row.own_properties)}
+            if self._journal.count(row.name, OURS):
                 runs = self._journal.runs(row.name)
+                versions = [each.version for each in self._contestants]
                 found.results += results(row.name, {version: runs[version] for version in versions}, row.targets)
             if lacking := [text for each in self._contestants if (text := self._lacking(row, each))]:
                 found.left_out[row.name] = "; ".join(lacking)
         return found
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a run did, other than for a client that is not installed."""
-        return any(not reason.startswith(KcatMissing.__name__) for reason in self._reasons.values())
+    def has_failed(self, rows: Sequence[Row]) -> bool:
+        """Whether a run did, other than for a program that is not installed, or a core row lacks a contestant."""
+        return any(not reason.startswith(ProgramMissing.__name__) for reason in self._reasons.values()) or any(
+            row.is_core and not self._journal.count(row.name, each.version)
+            for row in rows
+            for each in self._contestants
+        )
 
     def _lacking(self, row: Row, contestant: Contestant) -> str:
-        count = self._journal.count(row.name, contestant.version)
+        count, pair = self._journal.count(row.name, contestant.version), (row.name, contestant.version)
         if count >= self._plan.rounds:
-            return ""
-        reason = self._reasons.get((row.name, contestant.version), "no time was left")
+            incomplete = self._journal.incomplete.get(pair)
+            return f"{contestant}, {incomplete}" if incomplete else ""
+        reason = self._reasons.get(pair, "no time was left")
         return f"{contestant}, {count} of {self._plan.rounds} rounds: {reason}"
 
     def _is_done(self, row: Row) -> bool:
         return all(self._journal.count(row.name, each.version) >= self._plan.rounds for each in self._contestants)
 
     def _together(self, block: Sequence[Row]) -> None:
+        self._check_time()
         with contextlib.ExitStack() as open_seats:
             seats = [self._seat(each, block[0], self._warm) for each in self._contestants]
             for seat in seats:
@@ -128,15 +146,12 @@ class Runner:
                     self._tell(f"{seat.contestant} does not start: {_short(error)}")
             for number in range(self._plan.rounds):
                 for row in block:
-                    # Whoever came first comes last the next time.
-                    turn = number % len(seats)
-                    for seat in (*seats[turn:], *seats[:turn]):
+                    for seat in in_turn(seats, number):
                         self._run(number, row, seat)
 
     def _fresh(self, row: Row) -> None:
         for number in range(self._plan.rounds):
-            turn = number % len(self._contestants)
-            for contestant in (*self._contestants[turn:], *self._contestants[:turn]):
+            for contestant in in_turn(self._contestants, number):
                 seat = self._seat(contestant, row, lambda _: None)
                 with contextlib.closing(seat):
                     self._run(number, row, seat)
@@ -146,23 +161,38 @@ class Runner:
         pair = row.name, version
         if self._journal.count(*pair) > number or self._failures[pair] >= _FAILURES:
             return
-        if self._plan.ends_s is not None and time.monotonic() > self._plan.ends_s:
-            raise OutOfTime
+        self._check_time()
         try:
             cluster = seat.cluster()
-            # What the run before has written is not flushed at the expense of this one.
-            os.sync()
-            time.sleep(_SETTLE_S if self._plan.warms else 0)
-            told = row.measure(Run(cluster, self._scratch, self._plan.scale))
+            if self._plan.tries_first(row):
+                self._measure(row, cluster)
+            told, incomplete = self._measure(row, cluster)
             commands = cluster.take_commands(row.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on
-            self._failures[pair] += _FAILURES if isinstance(error, KcatMissing) else 1
+            self._failures[pair] += _FAILURES if isinstance(error, ProgramMissing) else 1
             self._reasons[pair] = _short(error)
             self._tell(f"round {number + 1} | {row.name} | {seat.contestant} | FAILED: {type(error).__name__}: {error}")
             return
-        self._journal.add(row.name, version, told, commands)
+        if incomplete:
+            self._reasons[pair] = incomplete
+        self._journal.add(row.name, version, told, commands, incomplete)
         values = ", ".join(f"{each.name} {each.value:.4g}" for each in told)
-        self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}")
+        lacking = f" | INCOMPLETE: {incomplete}" if incomplete else ""
+        self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}{lacking}")
+
+    def _measure(self, row: Row, cluster: RunningCluster) -> tuple[list[Figure], str]:
+        """The figures, and why some are missing."""
+        # What the run before has written is not flushed at the expense of this one.
+        os.sync()
+        time.sleep(_SETTLE_S if self._plan.warms else 0)
+        try:
+            return row.measure(Run(cluster, self._scratch, self._plan.scale)), ""
+        except Incomplete as error:
+            return error.figures, _short(error)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._plan.ends_s:
+            raise OutOfTime
 
     def _seat(self, contestant: Contestant, row: Row, warm_up: Callable[[RunningCluster], None]) -> Seat:
         def start() -> RunningCluster:
@@ -182,14 +212,24 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ").replace("|", "/")[:_REASON_CHARACTERS]
 
 
-def _blocks(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Rows that share clusters; one that is fresh stands alone."""
+def in_turn(contestants: Sequence[T], number: int) -> list[T]:
+    """In which order they come in a round: in two rounds one and its reverse, in the next two another one."""
+    turn = number // 2 % len(contestants)
+    order = [*contestants[turn:], *contestants[:turn]]
+    return order[::-1] if number % 2 else order
+
+
+def blocks(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that share clusters; one that is fresh, or restarts brokers, stands alone.
+
+    Those of few rows come first. When the time is over, what is lost is then the last rounds of the largest block,
+    whose rows take turns, and no row as a whole.
+    """
     shared: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        if not row.is_fresh:
-            shared.setdefault((row.brokers, row.properties, row.own_properties), []).append(row)
-    yield from shared.values()
-    yield from ([row] for row in rows if row.is_fresh)
+        alone = row.name if row.is_fresh or row.restarts else ""
+        shared.setdefault((row.brokers, row.properties, row.own_properties, alone), []).append(row)
+    return sorted(shared.values(), key=lambda block: (not block[0].is_fresh, len(block)))
 
 
 def warm(cluster: RunningCluster) -> None:

@@ -40,7 +40,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of one run. `limiter` as in `usage.Usage`; `is_rate` if a busy client makes it say little."""
+    """One number of one run. `limiter` as in `usage.Usage`.
+
+    Of a figure that `is_rate` the greater is the better, and a busy client makes it say little. Of others the smaller
+    is the better, unless their aim is a least one.
+    """
 
     name: str
     value: float
@@ -85,9 +89,16 @@ class Result:
     met: bool | None
     limiter: str
     others: Mapping[str, Spread]
+    rounds: Mapping[str, int]
+    """How often each contestant was measured, by version. Where one never was nothing is judged."""
     at: float | None = None
     is_client_bound: bool = False
     """A rate that says little."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Versions without a figure."""
+        return [version for version, count in self.rounds.items() if not count]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -102,17 +113,18 @@ class Result:
             "met": self.met,
             "limiter": self.limiter,
             "at": self.at,
+            "rounds": dict(self.rounds),
             "others": {version: spread.as_json() for version, spread in self.others.items()},
         }
 
 
 Runs = Mapping[str, Sequence[Sequence[Figure]]]
-"""By version of a contestant: the figures of each round."""
+"""By version of a contestant: the figures of each round; nothing of one that could not be measured."""
 
 
 def results(row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka") -> list[Result]:
-    """One for each figure. A rate that a busy client limited is shown and not judged: its CPU is."""
-    figures = runs[OURS][0]
+    """One for each figure of ours. A rate that a busy client limited is shown and not judged: its CPU is."""
+    figures = list({(each.name, each.at): each for figures in runs[OURS] for each in figures}.values())
     own = {name: target for name, target in targets.items() if not target.stands_in}
     found = [_result(row, figure, runs, own.get(figure.name), rival) for figure in figures]
     if len(own) == len(targets) or not any(result.is_client_bound for result in found):
@@ -142,11 +154,13 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     # Exponents have no unit and no ratio.
     ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
     is_client_bound = figure.is_rate and _CLIENT in {limiters[OURS], limiters.get(best or "")}
+    rounds = {version: len(figures) for version, figures in found.items()}
     is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
+    is_judged = is_judged and all(rounds.values())
     limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
-    told = Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, figure.at)
-    return replace(told, is_client_bound=is_client_bound)
+    told = Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, rounds)
+    return replace(told, at=figure.at, is_client_bound=is_client_bound)
 
 
 def _short(value: float) -> str:

@@ -1,6 +1,7 @@
 """Every run as it was made, a line of JSON each in a file, so that a comparison that broke off goes on where it was.
 
-Owns the figures of all runs, by row and version of the contestant. Without a file they are kept in memory only.
+Owns the figures of all runs, by row and version of the contestant. Without a file they are kept in memory only. The
+first line says what was measured where: figures of another commit or machine are not mixed with these.
 """
 
 import contextlib
@@ -13,20 +14,31 @@ from pathlib import Path
 from bench.side_by_side.figures import Figure
 
 
-class Journal:
-    """Reads what the file has; `add` writes on. A last line that is torn counts for nothing."""
+class OtherOrigin(Exception):
+    """A journal is of another commit or machine; the text says of which."""
 
-    def __init__(self, path: Path | None = None) -> None:
+
+class Journal:
+    """Reads what the file has; `add` writes on. A last line that is torn counts for nothing. Raises OtherOrigin."""
+
+    def __init__(self, path: Path | None, origin: Mapping[str, object]) -> None:
         self.commands: dict[str, str] = {}
         """How brokers and clients were started, by what each is."""
+        self.incomplete: dict[tuple[str, str], str] = {}
+        """By row and version: why a run does not have all figures."""
         self._path = path
         self._runs: defaultdict[str, defaultdict[str, list[list[Figure]]]] = defaultdict(lambda: defaultdict(list))
-        text = path.read_text() if path is not None and path.exists() else ""
-        for line in text.splitlines():
+        lines = path.read_text().splitlines(keepends=True) if path is not None and path.exists() else []
+        if not lines:
+            self._append(json.dumps({"origin": origin}))
+        elif (found := _origin(lines[0])) != origin:
+            raise OtherOrigin(f"{path} is of {found}, and this would be {origin}")
+        for line in lines[1:]:
             with contextlib.suppress(json.JSONDecodeError):
                 told = json.loads(line)
-                self._keep(told["row"], told["version"], [Figure(**each) for each in told["figures"]], told["commands"])
-        if text and not text.endswith("\n"):
+                figures = [Figure(**each) for each in told["figures"]]
+                self._keep(told["row"], told["version"], figures, told["commands"], told["incomplete"])
+        if lines and not lines[-1].endswith("\n"):
             self._append("")
 
     def runs(self, row: str) -> Mapping[str, Sequence[Sequence[Figure]]]:
@@ -37,16 +49,30 @@ class Journal:
         """Rounds that were run to their end."""
         return len(self._runs[row][version])
 
-    def add(self, row: str, version: str, figures: Sequence[Figure], commands: Mapping[str, str]) -> None:
-        self._keep(row, version, list(figures), commands)
+    def add(
+        self, row: str, version: str, figures: Sequence[Figure], commands: Mapping[str, str], incomplete: str = ""
+    ) -> None:
+        """Keep a run; `incomplete` says why it lacks figures."""
+        self._keep(row, version, list(figures), commands, incomplete)
         told = {"row": row, "version": version, "figures": [asdict(each) for each in figures], "commands": commands}
-        self._append(json.dumps(told))
+        self._append(json.dumps({**told, "incomplete": incomplete}))
 
-    def _keep(self, row: str, version: str, figures: list[Figure], commands: Mapping[str, str]) -> None:
+    def _keep(
+        self, row: str, version: str, figures: list[Figure], commands: Mapping[str, str], incomplete: str
+    ) -> None:
         self._runs[row][version].append(figures)
         self.commands |= commands
+        if incomplete:
+            self.incomplete[row, version] = incomplete
 
     def _append(self, line: str) -> None:
         if self._path is not None:
             with self._path.open("a") as file:
                 file.write(line + "\n")
+
+
+def _origin(line: str) -> object:
+    try:
+        return json.loads(line).get("origin")
+    except json.JSONDecodeError:
+        return None

@@ -12,6 +12,7 @@ def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
         "about": dict(about),
         "rows": [result.as_json() for result in comparison.results],
         "left_out": comparison.left_out,
+        "row_properties": comparison.properties,
         "commands": comparison.commands,
     }
 
@@ -35,6 +36,8 @@ def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
 def _line(result: Result) -> str:
     ratio = "" if result.ratio is None else f"{result.ratio:.2f} x"
     met = {True: "yes", False: "NO", None: ""}[result.met]
+    if result.target is not None and result.missing:
+        met = f"not judged without {' and '.join(result.missing)}"
     cells: Sequence[str] = [
         result.row,
         _figure(result),

@@ -1,5 +1,6 @@
 """Rows of growth: what more partitions, connections, consumers and bytes cost, as curves with their exponents."""
 
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Final
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape
 from bench.side_by_side.figures import Figure, exponent
-from bench.side_by_side.row import CPU_S_GB, Row, Run
+from bench.side_by_side.row import CPU_S_GB, Incomplete, Row, Run
 from bench.side_by_side.rows.life import seconds_to_first_record
 
 _GB: Final = 1_000_000_000
@@ -22,19 +23,41 @@ Point = Callable[[Run, int], list[Figure]]
 def growth(what: str, sizes: Sequence[int], unit: str, point: Point, *, restarts: bool) -> Row:
     """One figure of each kind for each size, and the exponent of each curve. A smoke run has the two smallest.
 
-    What restarts its broker gets a cluster of its own, and the others a warm one.
+    What restarts its broker gets a cluster of its own, and the others a warm one. A size that fails ends the curve:
+    those before it are kept.
     """
 
     def measure(run: Run) -> list[Figure]:
-        points: defaultdict[tuple[str, str], dict[float, float]] = defaultdict(dict)
-        found = []
+        found: list[Figure] = []
         for size in sizes if run.scale >= 1 else sizes[:2]:
-            for figure in point(run, size):
-                points[figure.name, figure.unit][size] = figure.value
-                found.append(replace(figure, at=size))
-        return [*found, *(Figure(f"exponent of {name}", exponent(curve), "") for (name, _), curve in points.items())]
+            try:
+                found += [replace(figure, at=size) for figure in point(run, size)]
+            except Exception as error:
+                if not found:
+                    raise
+                reason = f"at {size:,}: {type(error).__name__}: {error}"
+                raise Incomplete([*found, *exponents(found)], reason) from error
+        return [*found, *exponents(found)]
 
     return Row(f"growth, {what} from {sizes[0]:,} to {sizes[-1]:,}{unit}", measure, is_fresh=restarts)
+
+
+def exponents(points: Sequence[Figure]) -> list[Figure]:
+    """Of each curve that has two points. That of a rate is a rate too: the greater, the less the rate gives way."""
+    curves: defaultdict[str, list[Figure]] = defaultdict(list)
+    for figure in points:
+        curves[figure.name].append(figure)
+    return [
+        Figure(
+            f"exponent of {name}",
+            exponent({each.at: each.value for each in curve if each.at is not None}),
+            "",
+            statistics.mode(each.limiter for each in curve),
+            curve[0].is_rate,
+        )
+        for name, curve in curves.items()
+        if len(curve) > 1
+    ]
 
 
 def _partitions(run: Run, count: int) -> list[Figure]:

@@ -9,11 +9,12 @@ from typing import Any, Self
 import pytest
 
 from bench.side_by_side import comparison
-from bench.side_by_side.comparison import Plan, Runner
+from bench.side_by_side.clients import ProgramMissing
+from bench.side_by_side.comparison import Plan, Runner, blocks, in_turn
 from bench.side_by_side.contestants import Contestant
 from bench.side_by_side.figures import Figure
-from bench.side_by_side.journal import Journal
-from bench.side_by_side.row import Row, Run
+from bench.side_by_side.journal import Journal, OtherOrigin
+from bench.side_by_side.row import Incomplete, Row, Run
 
 CONTESTANTS = [Contestant(name, version, None) for name, version in (("Barnabas", "here"), ("Kafka", "2.7.2"))]
 
@@ -23,6 +24,7 @@ class Cluster:
 
     broken: set[str] = set()
     starts: list[str] = []
+    ports = {1: 9092}
 
     def __init__(self, contestant: Contestant, directory: Path, **_: Any) -> None:
         self.contestant = contestant
@@ -61,7 +63,7 @@ def runner(tmp_path: Path) -> Callable[..., Runner]:
             CONTESTANTS,
             Plan(rounds, 1.0, warms=False, **plan),
             directory,
-            journal=Journal(path),
+            journal=Journal(path, {"commit": "1"}),
             tell=lambda _: None,
         )
 
@@ -87,7 +89,7 @@ def test_a_row_that_fails_on_one_system_takes_nothing_with_it(runner: Callable[.
         "b": "Kafka 2.7.2, 0 of 3 rounds: ConnectionError: closed",
         "c": "Barnabas here, 0 of 3 rounds: ConnectionError: closed",
     }
-    assert run.has_failed
+    assert run.has_failed(rows)
 
 
 def test_a_kafka_that_does_not_start_is_told_and_the_others_are_measured(
@@ -109,7 +111,7 @@ def test_what_the_journal_has_is_not_run_again(
     path.write_text(path.read_text() + '{"row": "b", "ver')
     clusters.starts.clear()
     assert [each.row for each in runner(1, path).compare(rows).results] == ["a", "b"]
-    assert [json.loads(line)["row"] for line in path.read_text().splitlines() if line.endswith("}")] == [*"aabb"]
+    assert [json.loads(line)["row"] for line in path.read_text().splitlines()[1:] if line.endswith("}")] == [*"aabb"]
     clusters.starts.clear()
     assert not runner(1, path).compare(rows).left_out
     assert not clusters.starts
@@ -121,3 +123,73 @@ def test_when_the_time_is_over_what_was_run_is_told(runner: Callable[..., Runner
     assert found.left_out == {
         "a": "Barnabas here, 0 of 1 rounds: no time was left; Kafka 2.7.2, 0 of 1 rounds: no time was left"
     }
+
+
+def test_a_journal_of_another_commit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path, {"commit": "1"})
+    Journal(path, {"commit": "1"})
+    with pytest.raises(OtherOrigin, match=r"'1'.*'2'"):
+        Journal(path, {"commit": "2"})
+    path.write_text('{"row": "a"}\n')
+    with pytest.raises(OtherOrigin):
+        Journal(path, {"commit": "1"})
+
+
+def test_a_core_row_that_a_system_lacks_is_a_failure_and_another_is_none(runner: Callable[..., Runner]) -> None:
+    def measure(_: Run) -> list[Figure]:
+        raise ProgramMissing("no kcat")
+
+    for is_core in (False, True):
+        rows = [Row("a", measure, is_core=is_core)]
+        run = runner(1)
+        run.compare(rows)
+        assert run.has_failed(rows) is is_core
+
+
+def test_what_is_incomplete_is_kept_and_told_also_of_an_earlier_run(
+    runner: Callable[..., Runner], tmp_path: Path
+) -> None:
+    def measure(run: Run) -> list[Figure]:
+        raise Incomplete([Figure("PSS", 1.0, "MB", at=10)], "at 100: late")
+
+    path, rows = tmp_path / "runs.jsonl", [Row("growth", measure)]
+    first = runner(1, path)
+    reason = "Barnabas here, Incomplete: at 100: late; Kafka 2.7.2, Incomplete: at 100: late"
+    for run in (first, runner(1, path)):
+        found = run.compare(rows)
+        assert [each.at for each in found.results] == [10]
+        assert found.left_out == {"growth": reason}
+    assert first.has_failed(rows)
+
+
+def test_in_every_pair_of_rounds_one_order_is_the_other_reversed() -> None:
+    assert ["".join(in_turn("ab", number)) for number in range(4)] == ["ab", "ba", "ba", "ab"]
+    assert ["".join(in_turn("abc", number)) for number in range(6)] == ["abc", "cba", "bca", "acb", "cab", "bac"]
+
+
+def test_fresh_rows_and_small_blocks_come_first_and_who_restarts_brokers_stands_alone() -> None:
+    rows = [row("a"), row("b"), row("c", restarts=True), row("d", restarts=True), row("e", is_fresh=True)]
+    assert [[each.name for each in block] for block in blocks(rows)] == [["e"], ["c"], ["d"], ["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kind", "runs"), [(1, {}, 2), (2, {}, 2), (1, {"restarts": True}, 1), (1, {"is_fresh": True}, 1)]
+)
+def test_one_round_is_tried_before_it_counts_unless_that_makes_the_brokers_new(
+    rounds: int, kind: dict[str, bool], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "_SETTLE_S", 0)
+    monkeypatch.setattr(comparison, "warm", lambda _: None)
+    measured: list[str] = []
+
+    def measure(run: Run) -> list[Figure]:
+        measured.append(run.cluster.contestant.version)
+        return [Figure("seconds", float(len(measured)), "s")]
+
+    journal = Journal(None, {})
+    Runner(CONTESTANTS[:1], Plan(rounds), tmp_path, journal=journal, tell=lambda _: None).compare(
+        [Row("a", measure, **kind)]
+    )
+    assert len(measured) == runs
+    assert [figures[0].value for figures in journal.runs("a")["here"]] == [float(runs)] if rounds == 1 else [1.0, 2.0]

@@ -9,8 +9,11 @@ from bench.side_by_side.comparison import Comparison
 from bench.side_by_side.curves import draw
 from bench.side_by_side.figures import Figure, Result, Target, exponent, results
 from bench.side_by_side.report import as_json, as_markdown
+from bench.side_by_side.row import Incomplete, Run
+from bench.side_by_side.rows.growth import exponents, growth
 from bench.side_by_side.usage import Usage
 
+ABOUT = {"date": "2026-01-01", "machine": "m", "cpus": 2, "memory_gb": 8, "java": "j", "rounds": 1, "command": "c"}
 MORE = Target(at_least=True, ratio=1.2)
 LESS = Target(at_least=False, ratio=0.6)
 
@@ -72,6 +75,22 @@ def test_without_kafka_only_an_absolute_aim_can_be_met() -> None:
     target = Target(at_least=False, ratio=0.3, absolute=90.0)
     assert only(results("row", {"here": [cost(50.0)]}, {"s/GB": target})).met is None
     assert only(results("row", {"here": [cost(50.0)]}, {"s/GB": Target(at_least=False, absolute=90.0)})).met is True
+
+
+def test_what_one_system_has_no_figure_of_is_shown_and_not_judged() -> None:
+    runs = {"here": [rate(150), rate(150)], "2.7.2": [rate(100)], "3.9.2": []}
+    result = only(results("row", runs, {"MB/s": MORE}))
+    assert (result.ratio, result.met, result.missing) == (1.5, None, ["3.9.2"])
+    assert result.as_json()["rounds"] == {"here": 2, "2.7.2": 1, "3.9.2": 0}
+    assert "| not judged without 3.9.2 |" in as_markdown(Comparison([result]), ABOUT)
+
+
+def test_a_figure_that_only_a_later_round_has_is_there() -> None:
+    runs = {"here": [rate(150), [*rate(150), *cost(1)]], "2.7.2": [rate(100)]}
+    assert [(each.figure, each.rounds) for each in results("row", runs, {})] == [
+        ("MB/s", {"here": 2, "2.7.2": 1}),
+        ("s/GB", {"here": 1, "2.7.2": 0}),
+    ]
 
 
 def test_both_bounds_of_an_aim_have_to_hold() -> None:
@@ -152,24 +171,25 @@ def test_rows_are_chosen_by_a_part_of_their_names() -> None:
     ]
 
 
+def test_each_name_chooses_for_itself() -> None:
+    names = [row.name for row in chosen_rows(["memory under load", "at rest"], full=False)]
+    assert names == ["at rest with 30 partitions", "at rest with 3,000 partitions", "memory under load"]
+    # One that is a row's name and a part of another's means that row.
+    whole = "produce, broker-bound, 100 B, 1 partition, acks=1 RF 1"
+    assert [row.name for row in chosen_rows([whole], full=False)] == [whole]
+
+
 def test_json_and_table_tell_the_same() -> None:
     found = results("row", {"here": [rate(150)], "2.7.2": [rate(100)]}, {"MB/s": MORE})
-    comparison = Comparison(found, {"other row": "no kcat"})
-    about = {
-        "date": "2026-01-01",
-        "machine": "m",
-        "cpus": 2,
-        "memory_gb": 8,
-        "java": "j",
-        "rounds": 1,
-        "command": "c",
-    }
-    (row,) = as_json(comparison, about)["rows"]
+    properties = {"row": {"all": {}, "Barnabas": {"a": "b"}}}
+    comparison = Comparison(found, {"other row": "no kcat"}, properties=properties)
+    assert as_json(comparison, ABOUT)["row_properties"] == properties
+    (row,) = as_json(comparison, ABOUT)["rows"]
     assert set(row) >= {
         *("row", "figure", "unit", "barnabas", "kafka", "kafka_version", "ratio", "target", "met", "limiter"),
     }
     assert (row["ratio"], row["target"], row["met"]) == (1.5, "at least 1.2 x", True)
-    table = as_markdown(comparison, about)
+    table = as_markdown(comparison, ABOUT)
     assert "| row | MB/s | 150 (150 to 150) | 100 (100 to 100) | 2.7.2 | 1.50 x | at least 1.2 x | yes |" in table
     assert "1 of 1 aims met." in table
     assert "Left out: other row: no kcat" in table
@@ -178,6 +198,42 @@ def test_json_and_table_tell_the_same() -> None:
 @pytest.mark.parametrize(("power", "factor"), [(0.0, 3.0), (1.0, 0.5), (2.0, 7.0)])
 def test_the_exponent_is_that_of_the_power_law(power: float, factor: float) -> None:
     assert exponent({size: factor * size**power for size in (10.0, 100.0, 5_000.0)}) == pytest.approx(power, abs=1e-6)
+
+
+def test_an_exponent_is_the_better_the_less_a_rate_gives_way_and_a_cost_grows() -> None:
+    def curves(falling: float, growing: float) -> list[list[Figure]]:
+        points = [
+            figure
+            for size in (10.0, 100.0)
+            for figure in (
+                Figure("requests/s", size**falling, "requests/s", "broker", is_rate=True, at=size),
+                Figure("CPU", size**growing, "us", at=size),
+            )
+        ]
+        return [exponents(points)]
+
+    found = results("growth", {"here": curves(-0.5, 0.5), "2.7.2": curves(-0.1, 0.9), "3.9.2": curves(-0.9, 0.1)}, {})
+    assert [(each.figure, each.rival_version, each.rival and each.rival.median) for each in found] == [
+        ("exponent of requests/s", "2.7.2", pytest.approx(-0.1)),
+        ("exponent of CPU", "3.9.2", pytest.approx(0.1)),
+    ]
+    assert found[0].limiter == "Barnabas: broker; Kafka: broker"
+
+
+def test_a_size_that_fails_ends_its_curve_and_leaves_what_was_found() -> None:
+    def point(_: Run, size: int) -> list[Figure]:
+        if size > 100:
+            raise TimeoutError("late")
+        return [Figure("PSS", size, "MB")]
+
+    row = growth("partitions", (10, 100, 1_000), "", point, restarts=True)
+    with pytest.raises(Incomplete, match="at 1,000: TimeoutError: late") as told:
+        row.measure(Run(None, Path(), 1.0))
+    assert [(each.name, each.at) for each in told.value.figures] == [
+        ("PSS", 10),
+        ("PSS", 100),
+        ("exponent of PSS", None),
+    ]
 
 
 def test_points_of_a_curve_are_told_apart_and_drawn(tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ class System:
             yield from process.children(recursive=True)
 
     def cpu_seconds(self) -> float:
-        """Of the broker and its children so far."""
-        times = [member.cpu_times() for member in self.members()]
-        return sum(each.user + each.system for each in times)
+        """Of the broker and its children so far, those that have ended with it."""
+        # From the children up: what one of them used that has ended since it was listed stands with its parent.
+        return sum(_cpu_seconds(member) for member in reversed([*self.members()]))
 
     def pss_bytes(self) -> int:
         """Memory of the broker and its children, shared pages counted by their share."""
@@ -94,6 +94,13 @@ class System:
             for thread in member.threads():
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(thread.id, cpus)
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        return sum(process.cpu_times()[:4])
+    except psutil.NoSuchProcess:
+        return 0.0
 
 
 @contextlib.contextmanager

@@ -155,7 +155,7 @@ def _load(
     result: dict[str, Any] = json.loads(run.output)
     # The client is one thread; what its start cost is not part of the load.
     cpu = result["client_cpu_seconds"]
-    return result, replace(run.usage, seconds=result["seconds"], client=cpu, busiest_client_thread=cpu)
+    return result, replace(run.over(result["seconds"]), client=cpu, busiest_client_thread=cpu)
 
 
 class ProgramMissing(Exception):
@@ -212,7 +212,7 @@ def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume
     if not found:
         raise ClientFailed(f"ProducerPerformance told no rate:\n{run.output[-2000:]}")
     records, rate = int(found[-1][0]), float(found[-1][1])
-    return Volume(records, records * shape.record_bytes, records / rate, run.usage)
+    return Volume(records, records * shape.record_bytes, records / rate, run.over(records / rate))
 
 
 def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume:
@@ -221,8 +221,8 @@ def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume
     run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)])
     columns = [text.strip() for text in run.output.strip().splitlines()[0].split(",")]
     values = dict(zip(columns, (text.strip() for text in run.output.strip().splitlines()[-1].split(",")), strict=True))
-    records, fetch_ms = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"])
-    return Volume(records, records * shape.record_bytes, fetch_ms / 1000, run.usage)
+    records, seconds = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"]) / 1000
+    return Volume(records, records * shape.record_bytes, seconds, run.over(seconds))
 
 
 def _java(main_class: str, arguments: Sequence[str]) -> list[str]:

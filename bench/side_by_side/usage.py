@@ -1,4 +1,8 @@
-"""Who used the CPU while something was measured, and so what the limit was."""
+"""Who used the CPU while something was measured, and so what the limit was.
+
+Of brokers counts what their processes used, threads and children that have ended with it. Whether the machine was full
+is asked of the machine: ZooKeeper, the kernel's flushers and a host that takes the CPU away fill it too.
+"""
 
 import contextlib
 import os
@@ -6,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
@@ -18,37 +22,92 @@ T = TypeVar("T")
 
 BUSY: Final = 0.9
 """Share of a core, or of the machine, from which on it counts as the limit."""
+DISK: Final = 0.5
+"""Share of the time in which a CPU has nothing to do but to wait for a disk, from which on that counts as the limit."""
 _LOOK_S: Final = 0.05
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_STAT: Final = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """CPU seconds of all CPUs so far: in use, by whomever and by the host; and idle with a disk to wait for."""
+
+    busy: float
+    waiting_for_disk: float
+
+    @classmethod
+    def now(cls) -> "Machine":
+        """What the kernel counts."""
+        return cls.of(_STAT.read_text())
+
+    @classmethod
+    def of(cls, text: str) -> "Machine":
+        """From the text of /proc/stat, whose first line sums up all CPUs."""
+        user, nice, system, _, disk, irq, soft_irq, steal = (int(each) for each in text.split(maxsplit=9)[1:9])
+        return cls((user + nice + system + irq + soft_irq + steal) / _TICKS_A_SECOND, disk / _TICKS_A_SECOND)
+
+    def since(self, before: "Machine") -> "Machine":
+        return Machine(self.busy - before.busy, self.waiting_for_disk - before.waiting_for_disk)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds over `seconds` of wall time: of all brokers, of the client, and of the busiest thread of each."""
+    """CPU seconds over `seconds` of wall time: of all brokers, of the client, of the busiest thread of each, of all."""
 
     seconds: float
     brokers: float
     client: float
     busiest_broker_thread: float
     busiest_client_thread: float
+    machine: Machine
     cores: int
 
     @property
     def limiter(self) -> str:
-        """`client`, `broker`, `machine` (full, most of it by brokers), or `waiting`."""
-        full = (self.brokers + self.client) / (self.seconds * self.cores) > BUSY
+        """`client`, `broker`, `machine` (full, less of it by the client than by brokers), `disk`, or `waiting`."""
+        full = self.machine.busy / (self.seconds * self.cores) > BUSY
         if self.busiest_client_thread / self.seconds > BUSY or (full and self.client > self.brokers):
             return "client"
         if self.busiest_broker_thread / self.seconds > BUSY:
             return "broker"
-        return "machine" if full else "waiting"
+        if full:
+            return "machine"
+        return "disk" if self.machine.waiting_for_disk / self.seconds > DISK else "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At one moment: the machine, and the CPU seconds of each of the client's threads so far."""
+
+    at_s: float
+    machine: Machine
+    client: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRun:
-    """What a client program printed, and who used the CPU meanwhile."""
+    """What a client program printed, who used the CPU meanwhile, and what was seen from time to time."""
 
     output: str
     usage: Usage
+    looks: Sequence[Look]
+
+    def over(self, seconds: float) -> Usage:
+        """Of the last so many seconds, which is what a program counts that tells its own time; before, it started.
+
+        All that brokers used counts, as they are asked for nothing before.
+        """
+        last = self.looks[-1]
+        first = next((look for look in reversed(self.looks) if look.at_s <= last.at_s - seconds), self.looks[0])
+        client = _differences(first.client, last.client)
+        return replace(
+            self.usage,
+            seconds=seconds,
+            client=sum(client.values()),
+            busiest_client_thread=max(client.values(), default=0.0),
+            machine=last.machine.since(first.machine),
+        )
 
 
 class ClientFailed(Exception):
@@ -68,7 +127,8 @@ def run_clients(
         ClientFailed: one ended with an error or not in time; none is left.
     """
     cluster.note(commands)
-    before, began = threads_of(cluster), time.perf_counter()
+    before, began = _Brokers.of(cluster), time.perf_counter()
+    looks = [Look(began, Machine.now(), {})]
     with contextlib.ExitStack() as ended, tempfile.TemporaryDirectory() as directory:
         running = []
         for number, command in enumerate(commands):
@@ -86,6 +146,7 @@ def run_clients(
             for process, _, _ in running:
                 with contextlib.suppress(psutil.Error):
                     threads |= _threads(psutil.Process(process.pid))
+            looks.append(Look(time.perf_counter(), Machine.now(), dict(threads)))
             if time.perf_counter() > began + timeout_s:
                 raise ClientFailed(f"{' '.join(commands[0])} did not end in {timeout_s:g} s")
             time.sleep(_LOOK_S)
@@ -94,7 +155,9 @@ def run_clients(
             if process.returncode:
                 told = _text(output)[-500:] + _text(errors)[-2000:]
                 raise ClientFailed(f"{' '.join(commands[0])} ended with {process.returncode}:\n{told}")
-        return ClientRun(_text(running[0][1]), _usage(seconds, before, threads_of(cluster), threads))
+        looks.append(Look(time.perf_counter(), Machine.now(), threads))
+        usage = _usage(seconds, before, cluster, threads, looks[0].machine)
+        return ClientRun(_text(running[0][1]), usage, looks)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -111,37 +174,47 @@ def _text(file: TextIO) -> str:
 def watch(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     """Do something in this process, which is the client."""
     own = psutil.Process()
-    before, own_before, began = threads_of(cluster), _threads(own), time.perf_counter()
+    before, own_before, machine, began = _Brokers.of(cluster), _threads(own), Machine.now(), time.perf_counter()
     result = work()
     seconds = time.perf_counter() - began
-    after = _threads(own)
-    threads = {number: used - own_before.get(number, 0.0) for number, used in after.items()}
-    return result, _usage(seconds, before, threads_of(cluster), threads)
+    return result, _usage(seconds, before, cluster, _differences(own_before, _threads(own)), machine)
 
 
-def threads_of(cluster: Deployment) -> dict[int, float]:
-    """CPU seconds of every thread of every broker and its children so far."""
-    found: dict[int, float] = {}
-    for system in cluster.systems():
-        for process in system.members():
-            with contextlib.suppress(psutil.Error):
-                found |= _threads(process)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Brokers:
+    """CPU seconds so far: of all brokers with their children, and of each thread that lives."""
+
+    total: float
+    threads: Mapping[int, float]
+
+    @classmethod
+    def of(cls, cluster: Deployment) -> "_Brokers":
+        threads: dict[int, float] = {}
+        for system in cluster.systems():
+            for process in system.members():
+                with contextlib.suppress(psutil.Error):
+                    threads |= _threads(process)
+        return cls(sum(system.cpu_seconds() for system in cluster.systems()), threads)
 
 
 def _threads(process: psutil.Process) -> dict[int, float]:
     return {thread.id: thread.user_time + thread.system_time for thread in process.threads()}
 
 
+def _differences(before: Mapping[int, float], after: Mapping[int, float]) -> dict[int, float]:
+    return {number: used - before.get(number, 0.0) for number, used in after.items()}
+
+
 def _usage(
-    seconds: float, before: Mapping[int, float], after: Mapping[int, float], client: Mapping[int, float]
+    seconds: float, before: _Brokers, cluster: Deployment, client: Mapping[int, float], machine: Machine
 ) -> Usage:
-    brokers = {number: used - before.get(number, 0.0) for number, used in after.items()}
+    spent, after = Machine.now().since(machine), _Brokers.of(cluster)
     return Usage(
         seconds,
-        sum(brokers.values()),
+        after.total - before.total,
         sum(client.values()),
-        max(brokers.values(), default=0.0),
+        max(_differences(before.threads, after.threads).values(), default=0.0),
         max(client.values(), default=0.0),
+        spent,
         psutil.cpu_count() or 1,
     )

@@ -11,7 +11,6 @@ from bench.side_by_side.figures import Figure, Result, Target, exponent, results
 from bench.side_by_side.report import as_json, as_markdown
 from bench.side_by_side.row import Incomplete, Run
 from bench.side_by_side.rows.growth import exponents, growth
-from bench.side_by_side.usage import Usage
 
 ABOUT = {"date": "2026-01-01", "machine": "m", "cpus": 2, "memory_gb": 8, "java": "j", "rounds": 1, "command": "c"}
 MORE = Target(at_least=True, ratio=1.2)
@@ -103,26 +102,6 @@ def test_both_bounds_of_an_aim_have_to_hold() -> None:
 
 def test_a_figure_without_an_aim_is_shown_and_not_judged() -> None:
     assert only(results("row", {"here": [cost(1.0)], "2.7.2": [cost(2.0)]}, {})).met is None
-
-
-@pytest.mark.parametrize(
-    ("usage", "limiter"),
-    [
-        (
-            Usage(1.0, brokers=0.5, client=0.95, busiest_broker_thread=0.5, busiest_client_thread=0.95, cores=4),
-            "client",
-        ),
-        (Usage(1.0, brokers=0.8, client=1.1, busiest_broker_thread=0.5, busiest_client_thread=0.6, cores=2), "client"),
-        (
-            Usage(1.0, brokers=0.95, client=0.2, busiest_broker_thread=0.95, busiest_client_thread=0.2, cores=2),
-            "broker",
-        ),
-        (Usage(1.0, brokers=1.5, client=0.4, busiest_broker_thread=0.5, busiest_client_thread=0.2, cores=2), "machine"),
-        (Usage(1.0, brokers=0.5, client=0.4, busiest_broker_thread=0.5, busiest_client_thread=0.2, cores=2), "waiting"),
-    ],
-)
-def test_the_limiter_is_whoever_was_busy(usage: Usage, limiter: str) -> None:
-    assert usage.limiter == limiter
 
 
 def test_no_row_is_there_twice_and_twelve_are_core() -> None:

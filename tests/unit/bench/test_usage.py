@@ -1,0 +1,104 @@
+"""Who is told to be the limit, and what is counted of whom."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from bench.side_by_side.usage import ClientRun, Look, Machine, Usage, run_clients, watch
+from bench.systems import System
+
+STAT = "cpu  300 100 200 5000 50 10 20 70 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
+BUSY_S = 0.3
+BURN = f"import time\nwhile time.process_time() < {BUSY_S}: pass\n"
+
+
+def used(
+    brokers: float, client: float, broker_thread: float, client_thread: float, *, busy: float, disk: float = 0.0
+) -> Usage:
+    """In a second on two cores."""
+    return Usage(1.0, brokers, client, broker_thread, client_thread, Machine(busy, disk), 2)
+
+
+@pytest.mark.parametrize(
+    ("usage", "limiter"),
+    [
+        (used(0.5, 0.95, 0.5, 0.95, busy=1.5), "client"),
+        (used(0.8, 1.1, 0.5, 0.6, busy=1.9), "client"),
+        (used(0.95, 0.2, 0.95, 0.2, busy=1.2), "broker"),
+        (used(1.5, 0.4, 0.5, 0.2, busy=1.9), "machine"),
+        # The rest is of the host, the kernel or ZooKeeper.
+        (used(0.5, 0.4, 0.5, 0.2, busy=1.9), "machine"),
+        (used(0.5, 0.4, 0.5, 0.2, busy=1.0), "waiting"),
+        (used(0.5, 0.4, 0.5, 0.2, busy=1.0, disk=0.6), "disk"),
+        (used(0.5, 0.4, 0.5, 0.2, busy=1.9, disk=0.6), "machine"),
+    ],
+)
+def test_the_limiter_is_whoever_was_busy(usage: Usage, limiter: str) -> None:
+    assert usage.limiter == limiter
+
+
+def test_the_machine_is_busy_with_everything_that_is_no_idling() -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert Machine.of(STAT) == Machine(700 / ticks, 50 / ticks)
+    assert Machine(3.0, 2.0).since(Machine(1.0, 0.5)) == Machine(2.0, 1.5)
+
+
+def test_what_a_client_does_before_its_own_time_begins_is_no_limit() -> None:
+    # Three seconds of a start that is busy, then two of which a tenth is.
+    looks = [
+        Look(0.0, Machine(10.0, 0.0), {}),
+        Look(1.0, Machine(12.0, 0.0), {1: 1.0}),
+        Look(3.0, Machine(16.0, 0.0), {1: 3.0}),
+        Look(5.0, Machine(16.5, 1.5), {1: 3.1, 2: 0.1}),
+    ]
+    whole = Usage(5.0, 1.0, 3.2, 0.5, 3.1, Machine(6.5, 1.5), 2)
+    over = ClientRun("", whole, looks).over(2.0)
+    assert (over.seconds, over.brokers, over.machine) == (2.0, 1.0, Machine(0.5, 1.5))
+    assert (over.client, over.busiest_client_thread) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert over.limiter == "disk"
+    # More than it ran is all of it.
+    assert ClientRun("", whole, looks).over(9.0).machine == Machine(6.5, 1.5)
+
+
+def test_a_client_program_is_looked_at_while_it_runs() -> None:
+    run = run_clients(System("this", 0, (os.getpid(),)), [[sys.executable, "-c", BURN + "print(1)"]])
+    assert run.output == "1\n"
+    assert run.usage.client >= BUSY_S / 2
+    assert run.usage.machine.busy >= run.usage.client - 0.1
+    assert len(run.looks) > 3
+
+
+def test_cpu_of_threads_and_children_that_end_counts() -> None:
+    """The broker is this process here, and so is the client."""
+
+    def thread() -> None:
+        ends_s = time.thread_time() + BUSY_S
+        while time.thread_time() < ends_s:
+            pass
+
+    def work() -> None:
+        running = threading.Thread(target=thread)
+        running.start()
+        running.join()
+        subprocess.run([sys.executable, "-c", BURN], check=True)
+
+    _, usage = watch(System("this", 0, (os.getpid(),)), work)
+    assert usage.brokers >= 2 * BUSY_S - 0.1
+
+
+def test_a_child_that_lives_counts_once() -> None:
+    system = System("this", 0, (os.getpid(),))
+    before = system.cpu_seconds()
+    command = [sys.executable, "-c", BURN + "print(flush=True)\ninput()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        alive = system.cpu_seconds() - before
+        child.communicate(b"\n")
+    ended = system.cpu_seconds() - before
+    assert alive >= BUSY_S - 0.05
+    assert ended == pytest.approx(alive, abs=0.1)

@@ -5,6 +5,7 @@ import struct
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from barnabas.protocol.batch import Codec
@@ -38,6 +39,12 @@ def _framed(api_key: int, version: int, body: bytes) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
+@lru_cache
+def _values(count: int, record_bytes: int) -> list[bytes]:
+    chance = random.Random(1)
+    return ["".join(chance.choices(_LETTERS, k=record_bytes)).encode() for _ in range(count)]
+
+
 def produce(
     topic: str, partition: int, *, records: int, record_bytes: int, acks: int = 1, codec: Codec = Codec.NONE
 ) -> ProduceLoad:
@@ -46,8 +53,7 @@ def produce(
     Values are drawn from few letters, so that a codec finds about as much as in text, and the same in every run. The
     records' time is the present: what is older than `log.retention.hours` would be deleted while it is measured.
     """
-    chance = random.Random(1)
-    values = ["".join(chance.choices(_LETTERS, k=record_bytes)).encode() for _ in range(min(records, 100))]
+    values = _values(min(records, 100), record_bytes)
     now_ms = int(time.time() * 1000)
     told = [Record(index, now_ms, None, values[index % len(values)], ()) for index in range(records)]
     batch = build_batch(told, codec=codec)

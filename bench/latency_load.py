@@ -2,12 +2,14 @@
 
 Run as a process of its own (`python -m bench.latency_load HOST PORT TOPIC FIRST RATE SECONDS ACKS`). Every millisecond
 the records that are due by then leave as one batch, whether earlier ones were answered or not, so a broker that stalls
-is seen with all that it holds up. A second connection reads them by long polls. Both count from when a record was due.
+is seen with all that it holds up. Batches of up to ten milliseconds' records are made before; where this process was
+held up for longer, several leave. A second connection reads them by long polls. Both count from when a record was due.
 One partition, which has FIRST records and which the load alone writes to, so the n-th of it has offset FIRST + n.
 Prints one JSON line: percentiles in milliseconds, weighted by records.
 """
 
 import json
+import math
 import selectors
 import socket
 import struct
@@ -20,6 +22,8 @@ from bench import frames
 
 RECORD_BYTES: Final = 100
 _TICK_S: Final = 0.001
+_MOST_TICKS: Final = 10
+"""So many ticks' records are one batch at most."""
 _WARM_S: Final = 1.0
 _PATIENCE_S: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
@@ -69,15 +73,27 @@ class _Connection:
         return found
 
 
+def batches(topic: str, *, most: int, acks: int) -> dict[int, bytes]:
+    """Produce frames of 1 to `most` records, by their number."""
+    return {
+        count: frames.produce(topic, 0, records=count, record_bytes=RECORD_BYTES, acks=acks).frame
+        for count in range(1, most + 1)
+    }
+
+
+def sizes(count: int, *, most: int) -> list[int]:
+    """Batches of `most` records at most that together have `count`."""
+    return [min(most, count - begin) for begin in range(0, count, most)]
+
+
 class _Load:
     def __init__(self, host: str, port: int, topic: str, first: int, *, rate: float, acks: int) -> None:
         self._topic = topic
         self._first = first
         self._rate = rate
-        self._acks = acks
         self._writer = _Connection(host, port)
         self._reader = _Connection(host, port)
-        self._frames: dict[int, bytes] = {}
+        self._frames = batches(topic, most=math.ceil(rate * _TICK_S * _MOST_TICKS), acks=acks)
         self._open: deque[tuple[int, int]] = deque()
         self._sent = self._seen = 0
         self.acknowledged: list[float] = []
@@ -112,14 +128,10 @@ class _Load:
                     self._on_read(answers)
 
     def _produce(self, count: int) -> None:
-        frame = self._frames.get(count)
-        if frame is None:
-            frame = self._frames[count] = frames.produce(
-                self._topic, 0, records=count, record_bytes=RECORD_BYTES, acks=self._acks
-            ).frame
-        self._open.append((self._sent, count))
-        self._sent += count
-        self._writer.send(frame)
+        for size in sizes(count, most=len(self._frames)):
+            self._open.append((self._sent, size))
+            self._sent += size
+            self._writer.send(self._frames[size])
 
     def _on_acknowledged(self, answers: list[bytes]) -> None:
         now = time.perf_counter() - self._began

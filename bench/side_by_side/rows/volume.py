@@ -11,12 +11,14 @@ from bench import bare_sendfile
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape, Volume
 from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.copies import copied_bytes
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import CPU_S_GB, LESS_CPU, MB_S, MORE, Row, Run, volume_figures
 
 _FULL: Final = (("barnabas.record.validation", "full"),)
 _PAYLOAD: Final = 1_000_000_000
 _CLIENT_PAYLOAD: Final = 500_000_000
+_COPIED_BYTES: Final = 100_000_000
 _PHYSICAL: Final = "share of a bare sendfile loop's rate"
 _BARE_LEAST_BYTES: Final = 4_000_000
 _BROKER_BOUND: Final = {MB_S: MORE, CPU_S_GB: LESS_CPU}
@@ -117,6 +119,33 @@ def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: boo
     kind = "warm" + (", pinned" if pinned else "")
     kind += "" if connections == clients.CONNECTIONS else f", {connections} at once"
     return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
+
+
+def copied(shape: Shape) -> Row:
+    """What the broker copies through user space while a little of what was just written is read. It is traced."""
+
+    def measure(run: Run) -> list[Figure]:
+        given = _shape(run, replace(shape, payload_bytes=_COPIED_BYTES))
+        with _topic(run, given) as topic:
+            written = clients.replay(run.cluster, topic, given)
+            read: list[Volume] = []
+
+            def work() -> None:
+                read.append(
+                    clients.drain(
+                        run.cluster,
+                        topic,
+                        partitions=given.partitions,
+                        records=given.records // given.partitions,
+                        answer_bytes=written.payload_bytes,
+                    )
+                )
+
+            pids = [member.pid for system in run.cluster.systems() for member in system.members()]
+            copied_megabytes = copied_bytes(pids, work) / 1e6
+            return [Figure("copied through user space", copied_megabytes / (read[0].payload_bytes / 1e9), "MB/GB")]
+
+    return Row(f"consume, copies, warm, {_told(shape)}", measure, brokers=_brokers(shape))
 
 
 def drained_cold(shape: Shape) -> Row:
@@ -236,11 +265,19 @@ def _others() -> Iterator[Row]:
                     yield replayed(plain, validates_all=True)
                     yield drained(plain)
                     yield drained(plain, connections=6)
+                    yield copied(plain)
                     yield drained_cold(plain)
                     yield drained(plain, pinned=True)
                     yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
                     yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD), consumers=6)
                     yield read_by_consumer_performance(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
+
+
+def _other_writers() -> Iterator[Row]:
+    """Of one size, what it costs to look at every record of other codecs, and of a leader of replicas."""
+    plain = Shape(_PAYLOAD, 1000, 6)
+    for shape in (replace(plain, codec="lz4"), replace(plain, codec="zstd"), replace(plain, acks=-1)):
+        yield replayed(shape, validates_all=True)
 
 
 def _other_readers() -> Iterator[Row]:
@@ -257,4 +294,7 @@ def _other_readers() -> Iterator[Row]:
 def rows() -> list[Row]:
     """The core ones first; none twice."""
     core = {row.name: replace(row, is_core=True) for row in _CORE}
-    return [*core.values(), *(row for row in (*_others(), *_other_readers()) if row.name not in core)]
+    return [
+        *core.values(),
+        *(row for row in (*_others(), *_other_writers(), *_other_readers()) if row.name not in core),
+    ]

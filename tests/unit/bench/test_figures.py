@@ -127,6 +127,18 @@ def test_readers_of_every_codec_of_replicas_and_of_a_cold_cache_are_there() -> N
         assert any(kind in name for name in names), kind
 
 
+def test_rows_that_look_at_every_record_read_with_six_and_count_copies_are_there() -> None:
+    names = {row.name for row in all_rows()}
+    shape = "1000 B, 6 partitions"
+    assert names >= {
+        f"produce, broker-bound, {shape}, acks=1 RF 1, lz4, full validation",
+        f"produce, broker-bound, {shape}, acks=1 RF 1, zstd, full validation",
+        f"produce, broker-bound, {shape}, acks=all RF 3, full validation",
+        f"consume, broker-bound, warm, 6 at once, {shape}, acks=1 RF 1",
+        f"consume, copies, warm, {shape}, acks=1 RF 1",
+    }
+
+
 def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
     known = {
         "MB/s",

@@ -3,7 +3,7 @@
 import time
 
 from barnabas.protocol.batch import Codec, read_header
-from bench import frames
+from bench import frames, latency_load
 
 
 def test_records_are_of_the_present_so_that_retention_leaves_them() -> None:
@@ -12,3 +12,13 @@ def test_records_are_of_the_present_so_that_retention_leaves_them() -> None:
     # One topic with its name; one partition: its number, the batch's length, the batch.
     header = read_header(frame, frame.index(b"\0\5topic") + 2 + 5 + 4 + 4 + 4)
     assert before_ms <= header.first_timestamp == header.max_timestamp <= time.time() * 1000
+
+
+def test_a_steady_load_has_every_batch_before_it_begins() -> None:
+    made = latency_load.batches("topic", most=12, acks=1)
+    assert list(made) == [*range(1, 13)]
+    assert made[12] > made[1]
+    for count in range(40):
+        found = latency_load.sizes(count, most=12)
+        assert sum(found) == count
+        assert set(found) <= made.keys()

@@ -166,6 +166,7 @@ class Runner:
             cluster = seat.cluster()
             if self._plan.tries_first(row):
                 self._measure(row, cluster)
+                cluster.take_commands(row.name)
             told, incomplete = self._measure(row, cluster)
             commands = cluster.take_commands(row.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on

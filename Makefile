@@ -31,7 +31,7 @@ help:
 	@echo 'make claims        what is said of kills and power cuts, and a table   (ARGS="kills power")'
 	@echo 'make sim           simulated clusters under faults, one a seed         (RUNS=5 SEED=1 ARGS=--trace)'
 	@echo 'make seeded        every seeded test again, with new seeds             (RUNS=5 SEED=1)'
-	@echo 'make bench         beside Apache Kafka: the core rows, about an hour   (ARGS="...")'
+	@echo 'make bench         beside Apache Kafka: the core rows, in 100 minutes  (ARGS="...")'
 	@echo 'make bench-full    the other rows, one round                           (ARGS="...")'
 	@echo 'make pipeline-demo real events through the pipeline, tables and a plot      (BOOTSTRAP= FOLDER= REPORT=)'
 	@echo 'make lock          write constraints.txt                               (ARGS=--upgrade)'

@@ -92,11 +92,12 @@ class LogRenewal:
         epoch, target = partition.leader_epoch, present.high_watermark
         if any(damaged.end_offset > target for damaged in present.damage):
             raise CannotMend(f"not all of the damage is committed, offset {target} is")
-        if futures.find(partition.topic_partition) is not None:
-            raise CannotMend("the log is on its way to another directory")
         if future_directory(partition.topic_partition, _ANY_UNIQUE) is None:
             raise CannotMend("the topic's name is too long for a log beside the present one")
         start = await self._ask(EARLIEST, replica_id=DEBUGGING_CONSUMER)
+        # Asked last: a move may have begun while the leader was asked.
+        if futures.find(partition.topic_partition) is not None:
+            raise CannotMend("the log is on its way to another directory")
         # The new log begins no earlier than the leader's: neither may the present one, nor what is copied from it.
         partition.apply_leader_progress(leader_epoch=epoch, high_watermark=target, log_start_offset=start)
         directory = partition.directory

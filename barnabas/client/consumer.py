@@ -328,9 +328,10 @@ class Consumer:
 
     def _commit_as(self) -> GroupMetadata:
         assert self._options.group_id is not None
-        if self._membership is not None and self._membership.generation_id < 0:
+        member = self.membership
+        if self._membership is not None and member.generation_id < 0:
             raise CommitFailed(f"group {self._options.group_id}: this consumer is no member now")
-        return self.membership
+        return member
 
     def _commit_in_hand_as(self) -> GroupMetadata:
         member = self._commit_as()

@@ -82,6 +82,10 @@ class Membership:
         assert options.group_id is not None
         self.generation_id = NO_GENERATION
         self.member_id = ""
+        self._assigned_in = NO_GENERATION
+        """The generation that the present assignment is of. One that was joined is not known to last until it assigns:
+        another coordinator may not have heard of it, and give its number to the next."""
+
         self._group_id = options.group_id
         self._cluster = cluster
         self._options = options
@@ -100,8 +104,8 @@ class Membership:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """As whom to commit."""
-        return GroupMetadata(self._group_id, self.generation_id, self.member_id, self._options.group_instance_id)
+        """As whom to commit: as who was given the partitions, and not as who has joined to be given others."""
+        return GroupMetadata(self._group_id, self._assigned_in, self.member_id, self._options.group_instance_id)
 
     @property
     def is_stable(self) -> bool:
@@ -120,7 +124,8 @@ class Membership:
 
     def on_outside(self, member: GroupMetadata, error: ErrorCode) -> None:
         """A commit as `member` was refused: the group does not know its generation or member id. Raises KafkaError."""
-        if member == self.metadata and not self._is_joining:
+        is_present = member == self.metadata and member.generation_id == self.generation_id
+        if is_present and not self._is_joining:
             self._obey(judge(error), error)
 
     async def close(self) -> None:
@@ -209,7 +214,7 @@ class Membership:
             self.rejoin(error.name)
 
     def _forget_generation(self, *, forget_member: bool) -> None:
-        self.generation_id = NO_GENERATION
+        self.generation_id = self._assigned_in = NO_GENERATION
         if forget_member:
             self.member_id = ""
 
@@ -350,6 +355,7 @@ class Membership:
 
     async def _apply(self, assigned: Sequence[TopicPartition], topics: Sequence[str]) -> None:
         change = change_between(self._owner.owned(), assigned)
+        self._assigned_in = self.generation_id
         self._last_assigned = list(assigned), self.generation_id
         if change.revoked:
             # Only cooperative members have something here; who gets it waits for the next generation.

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,8 @@ from barnabas.storage.damage import DamagedRange
 from barnabas.storage.log import Log
 from barnabas.storage.scrubber import Scrubber, ScrubSettings
 from broker.serve import Broker
-from replication.log_renewal import CannotMend
+from replication import log_renewal
+from replication.log_renewal import CannotMend, LogRenewal
 from replication.mending import Mender, MenderPorts
 from tests.unit.broker.test_replicated_brokers import Cluster
 from tests.unit.broker.whole_broker import BrokerHost, until
@@ -222,3 +224,21 @@ async def test_what_is_found_while_a_log_cannot_be_mended_does_not_end_the_mende
     # It waits its time before it is tried again.
     await mender.mend([mending.log])
     assert tries == 1
+
+
+async def test_a_move_that_begins_while_the_leader_is_asked_goes_first(
+    mending: MendingScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas, directories = mending.services.replicas, mending.services.log_directories
+    partition = mending.cluster.partition(mending.cluster.followers[0])
+
+    async def ask(*_: object, **__: object) -> int:
+        directories.futures.create(partition.topic_partition, mending.directory, mending.log.config)
+        return 0
+
+    monkeypatch.setattr(log_renewal, "ask_offset", ask)
+    renewal = LogRenewal(partition, Mock(Connection), replicas.ports, mending.services.offload, 1_000)
+    with pytest.raises(CannotMend, match="on its way to another directory"):
+        await renewal.run()
+    assert directories.futures.find(partition.topic_partition) is not None, "it is the move's"
+    directories.futures.discard(partition.topic_partition)

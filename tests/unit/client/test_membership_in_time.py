@@ -71,13 +71,33 @@ async def test_a_commit_that_is_refused_while_the_member_joins_asks_for_no_furth
         small.on_request = hold
         await reader.consumer.subscribe(["t"])
         await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
-        with pytest.raises(CommitFailed, match="REBALANCE_IN_PROGRESS"):
+        with pytest.raises(CommitFailed, match="ILLEGAL_GENERATION"):
             await reader.consumer.commit({PARTS[0]: OffsetAndMetadata(1)})
         joins = asked_of(small, ApiKey.JOIN_GROUP)
         release.set()
         await asyncio.sleep(7)
         assert reader.consumer.assignment == PARTS
         assert asked_of(small, ApiKey.JOIN_GROUP) == joins
+
+
+@virtual_time
+async def test_a_member_commits_as_who_was_given_its_partitions_until_it_is_given_others() -> None:
+    """The number of a generation that was joined is given again by a coordinator that has not heard of it."""
+    async with member(replace(CALM, assignors=(CooperativeStickyAssignor(),))) as (small, reader):
+        release, before = asyncio.Event(), reader.consumer.group_metadata
+
+        async def hold(asked: Asked) -> None:
+            if asked.key is ApiKey.SYNC_GROUP:
+                await release.wait()
+
+        small.on_request = hold
+        await reader.consumer.subscribe(["t"])
+        await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
+        assert reader.consumer.assignment == PARTS, "they are kept meanwhile"
+        assert reader.consumer.group_metadata == before
+        release.set()
+        await eventually(lambda: reader.consumer.group_metadata != before)
+        assert reader.consumer.group_metadata.generation_id == before.generation_id + 1
 
 
 @virtual_time

@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 
-from barnabas.client.connection import Connection
+from barnabas.client.connection import Address, Connection, open_connection
+from barnabas.client.transport import connect_tcp
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.damage import DamagedRange
@@ -18,6 +19,7 @@ from replication import log_renewal
 from replication.log_renewal import CannotMend, LogRenewal
 from replication.mending import Mender, MenderPorts
 from tests.unit.broker.test_replicated_brokers import Cluster
+from tests.unit.broker.test_serve import port_of
 from tests.unit.broker.whole_broker import BrokerHost, until
 from tests.unit.storage.cleaning_store import last_values, records_of
 
@@ -232,13 +234,17 @@ async def test_a_move_that_begins_while_the_leader_is_asked_goes_first(
     replicas, directories = mending.services.replicas, mending.services.log_directories
     partition = mending.cluster.partition(mending.cluster.followers[0])
 
-    async def ask(*_: object, **__: object) -> int:
-        directories.futures.create(partition.topic_partition, mending.directory, mending.log.config)
-        return 0
+    ask = log_renewal.ask_offset
 
-    monkeypatch.setattr(log_renewal, "ask_offset", ask)
-    renewal = LogRenewal(partition, Mock(Connection), replicas.ports, mending.services.offload, 1_000)
+    async def ask_slowly(*args: Any, **given: Any) -> int:
+        directories.futures.create(partition.topic_partition, mending.directory, mending.log.config)
+        return await ask(*args, **given)
+
+    monkeypatch.setattr(log_renewal, "ask_offset", ask_slowly)
+    connection = await open_connection(Address("127.0.0.1", port_of(mending.cluster.leader)), connector=connect_tcp)
+    renewal = LogRenewal(partition, connection, replicas.ports, mending.services.offload, 10_000)
     with pytest.raises(CannotMend, match="on its way to another directory"):
         await renewal.run()
+    connection.close("the test is over")
     assert directories.futures.find(partition.topic_partition) is not None, "it is the move's"
     directories.futures.discard(partition.topic_partition)

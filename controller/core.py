@@ -184,7 +184,6 @@ def _load(
             if at in states:
                 check_state(office, at, states[at])
                 office.state.apply_state(at, states[at])
-                office.state.apply_absences(at, states[at])
         if loaded >= BATCH_PARTITIONS:
             yield reports
             reports, loaded = [], 0

@@ -201,7 +201,6 @@ class ReplicaModel(DataPlane):
         for broker, registered in self.registered.items():
             self.state.apply_broker(broker, registered)
         self.state.apply_state(_AT, read)
-        self.state.apply_absences(_AT, read)
         if not self._settle():
             for broker in self.state.brokers:
                 self._command(broker)

@@ -98,15 +98,7 @@ def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: boo
             clients.replay(run.cluster, topic, given)
             answer_bytes = int(10 * _CLIENT_PAYLOAD * run.scale)
             with _pinned(run, pinned) as cpus:
-                volume = clients.drain(
-                    run.cluster,
-                    topic,
-                    partitions=given.partitions,
-                    records=given.records // given.partitions,
-                    answer_bytes=answer_bytes,
-                    connections=connections,
-                    cpus=cpus,
-                )
+                volume = _drain(run, topic, given, answer_bytes, connections=connections, cpus=cpus)
             figures = _drained_figures(volume)
             if not pinned:
                 bare = _bare_rate(run, topic, given.partitions, answer_bytes, connections)
@@ -131,15 +123,7 @@ def copied(shape: Shape) -> Row:
             read: list[Volume] = []
 
             def work() -> None:
-                read.append(
-                    clients.drain(
-                        run.cluster,
-                        topic,
-                        partitions=given.partitions,
-                        records=given.records // given.partitions,
-                        answer_bytes=written.payload_bytes,
-                    )
-                )
+                read.append(_drain(run, topic, given, written.payload_bytes))
 
             pids = [member.pid for system in run.cluster.systems() for member in system.members()]
             copied_megabytes = copied_bytes(pids, work) / 1e6
@@ -159,6 +143,27 @@ def drained_cold(shape: Shape) -> Row:
             return _drained_figures(clients.drain_once(run.cluster, topic, given))
 
     return Row(f"consume, broker-bound, cold, {_told(shape)}", measure, _BROKER_BOUND, _brokers(shape))
+
+
+def _drain(
+    run: Run,
+    topic: str,
+    shape: Shape,
+    answer_bytes: int,
+    *,
+    connections: int = clients.CONNECTIONS,
+    cpus: Sequence[int] | None = None,
+) -> Volume:
+    """Read what was written by the shape, round and round."""
+    return clients.drain(
+        run.cluster,
+        topic,
+        partitions=shape.partitions,
+        records=shape.records // shape.partitions,
+        answer_bytes=answer_bytes,
+        connections=connections,
+        cpus=cpus,
+    )
 
 
 def _drained_figures(volume: Volume) -> list[Figure]:

@@ -59,16 +59,22 @@ def expel_once(small: SmallCluster, error: ErrorCode) -> None:
     small.on_request = expel
 
 
+def hold_syncs(small: SmallCluster) -> asyncio.Event:
+    """No member is given an assignment until the event is set."""
+    release = asyncio.Event()
+
+    async def hold(asked: Asked) -> None:
+        if asked.key is ApiKey.SYNC_GROUP:
+            await release.wait()
+
+    small.on_request = hold
+    return release
+
+
 @virtual_time
 async def test_a_commit_that_is_refused_while_the_member_joins_asks_for_no_further_generation() -> None:
     async with member() as (small, reader):
-        release = asyncio.Event()
-
-        async def hold(asked: Asked) -> None:
-            if asked.key is ApiKey.SYNC_GROUP:
-                await release.wait()
-
-        small.on_request = hold
+        release = hold_syncs(small)
         await reader.consumer.subscribe(["t"])
         await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
         with pytest.raises(CommitFailed, match="ILLEGAL_GENERATION"):
@@ -84,13 +90,7 @@ async def test_a_commit_that_is_refused_while_the_member_joins_asks_for_no_furth
 async def test_a_member_commits_as_who_was_given_its_partitions_until_it_is_given_others() -> None:
     """The number of a generation that was joined is given again by a coordinator that has not heard of it."""
     async with member(replace(CALM, assignors=(CooperativeStickyAssignor(),))) as (small, reader):
-        release, before = asyncio.Event(), reader.consumer.group_metadata
-
-        async def hold(asked: Asked) -> None:
-            if asked.key is ApiKey.SYNC_GROUP:
-                await release.wait()
-
-        small.on_request = hold
+        release, before = hold_syncs(small), reader.consumer.group_metadata
         await reader.consumer.subscribe(["t"])
         await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
         assert reader.consumer.assignment == PARTS, "they are kept meanwhile"
@@ -121,14 +121,9 @@ async def test_a_join_that_was_lost_is_tried_again_by_a_member_whom_the_group_st
 @virtual_time
 async def test_partitions_that_are_added_during_a_join_are_asked_for_behind_it() -> None:
     async with member(replace(CALM, session_timeout_ms=30_000, metadata_max_age_ms=10_000)) as (small, reader):
-        loop, release = asyncio.get_running_loop(), asyncio.Event()
-
-        async def hold(asked: Asked) -> None:
-            if asked.key is ApiKey.SYNC_GROUP:
-                await release.wait()
-
+        loop = asyncio.get_running_loop()
         await asyncio.sleep(10 - loop.time() % 10 + 1)  # topics were looked at a second ago
-        small.on_request = hold
+        release = hold_syncs(small)
         await reader.consumer.subscribe(["t"])
         await eventually(lambda: asked_of(small, ApiKey.SYNC_GROUP) == 2)
         small.add_topic("t", 5)

@@ -7,7 +7,7 @@ writes the table there too. Each run is in a journal there when it is done (`.js
 rows and rounds, commit and machine, runs what is missing, and `--minutes` (of the core 95) ends in time with what there
 is. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
 
-A row that a client limited says nothing of brokers' rates: it is judged by what the brokers' CPU cost alone. One that a
+A row that a client or the disk limited says nothing of brokers' rates: it is judged by what their CPU cost. One that a
 system has no figure of is not judged. The status is 1 where a run failed or a core row lacks a system, 2 where nothing
 could be run.
 """

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _WARM_BYTES: Final = 2_000_000_000
 _WARM_S: Final = 60.0
+"""By broker: JVMs that share a machine take as much longer until all have compiled what they run."""
 _WARM_PIECE: Final = Shape(100_000_000, 1000)
 _SETTLE_S: Final = 1.0
 _FAILURES: Final = 2
@@ -234,8 +235,8 @@ def blocks(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def warm(cluster: RunningCluster) -> None:
-    """2 GB in and out and 60 s at least, with small requests between, so that a JVM has compiled what it will run."""
-    ends_s = time.perf_counter() + _WARM_S
+    """2 GB in and out and 60 s a broker at least, with small requests between: a JVM has compiled then what it runs."""
+    ends_s = time.perf_counter() + _WARM_S * len(cluster.ports)
     written = 0
     replicas = min(3, len(cluster.ports))
     while written < _WARM_BYTES or time.perf_counter() < ends_s:

@@ -9,15 +9,17 @@ from typing import Any, Final
 
 OURS: Final = "here"
 """The version of Barnabas among those of the contestants."""
-_CLIENT: Final = "client"
-"""The limiter of a run that says little of the broker."""
+NO_LIMITER: Final = "none"
+"""Of what nothing makes faster, such as a size."""
+_ELSEWHERE: Final = frozenset({"client", "disk"})
+"""Limiters of a run whose rate says little of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Bounds on our median: `ratio` to the better Kafka, `absolute` in the figure's unit. `at_least`, or at most.
 
-    One that `stands_in` is of a cost, and counts where a client limited the row, so that its rates are not judged.
+    One that `stands_in` is of a cost, and counts where a client or the disk limited the row: its rates are not judged.
     """
 
     at_least: bool
@@ -40,7 +42,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of one run. `limiter` as in `usage.Usage`.
+    """One number of one run. `limiter` and `shares` as in `usage.Usage`; sizes have none.
 
     Of a figure that `is_rate` the greater is the better, and a busy client makes it say little. Of others the smaller
     is the better, unless their aim is a least one.
@@ -49,10 +51,11 @@ class Figure:
     name: str
     value: float
     unit: str
-    limiter: str = "waiting"
+    limiter: str = NO_LIMITER
     is_rate: bool = False
     at: float | None = None
     """Of a curve: where on it."""
+    shares: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,10 @@ class Result:
     others: Mapping[str, Spread]
     rounds: Mapping[str, int]
     """How often each contestant was measured, by version. Where one never was nothing is judged."""
+    shares: Mapping[str, Sequence[str]]
+    """By version and round: who used how much of the CPU. Empty where nobody was asked."""
     at: float | None = None
-    is_client_bound: bool = False
+    is_bound_elsewhere: bool = False
     """A rate that says little."""
 
     @property
@@ -114,6 +119,7 @@ class Result:
             "limiter": self.limiter,
             "at": self.at,
             "rounds": dict(self.rounds),
+            "shares": {version: list(told) for version, told in self.shares.items()},
             "others": {version: spread.as_json() for version, spread in self.others.items()},
         }
 
@@ -123,11 +129,11 @@ Runs = Mapping[str, Sequence[Sequence[Figure]]]
 
 
 def results(row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka") -> list[Result]:
-    """One for each figure of ours. A rate that a busy client limited is shown and not judged: its CPU is."""
+    """One for each figure of ours. A rate that a client or the disk limited is shown and not judged: its CPU is."""
     figures = list({(each.name, each.at): each for figures in runs[OURS] for each in figures}.values())
     own = {name: target for name, target in targets.items() if not target.stands_in}
     found = [_result(row, figure, runs, own.get(figure.name), rival) for figure in figures]
-    if len(own) == len(targets) or not any(result.is_client_bound for result in found):
+    if len(own) == len(targets) or not any(result.is_bound_elsewhere for result in found):
         return found
     return [_result(row, figure, runs, targets.get(figure.name), rival) for figure in figures]
 
@@ -153,14 +159,17 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     theirs = None if best is None else spreads[best]
     # Exponents have no unit and no ratio.
     ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
-    is_client_bound = figure.is_rate and _CLIENT in {limiters[OURS], limiters.get(best or "")}
+    is_bound_elsewhere = figure.is_rate and not _ELSEWHERE.isdisjoint({limiters[OURS], limiters.get(best or "")})
     rounds = {version: len(figures) for version, figures in found.items()}
-    is_judged = target is not None and not is_client_bound and (target.ratio is None or ratio is not None)
+    is_judged = target is not None and not is_bound_elsewhere and (target.ratio is None or ratio is not None)
     is_judged = is_judged and all(rounds.values())
     limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
-    told = Result(row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, rounds)
-    return replace(told, at=figure.at, is_client_bound=is_client_bound)
+    shares = {version: told for version, each in found.items() if any(told := [figure.shares for figure in each])}
+    told = Result(
+        row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, rounds, shares
+    )
+    return replace(told, at=figure.at, is_bound_elsewhere=is_bound_elsewhere)
 
 
 def _short(value: float) -> str:

@@ -60,7 +60,7 @@ def volume_figures(volume: Volume) -> list[Figure]:
     """Rate and cost of bytes that went in or out."""
     gigabytes, limiter = volume.payload_bytes / 1e9, volume.usage.limiter
     return [
-        Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", limiter, is_rate=True),
+        Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", limiter, is_rate=True, shares=volume.usage.shares),
         Figure("records/s", volume.records / volume.seconds, "records/s", limiter, is_rate=True),
         Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", limiter),
     ]
@@ -69,6 +69,6 @@ def volume_figures(volume: Volume) -> list[Figure]:
 def request_figures(requests: int, seconds: float, usage: Usage) -> list[Figure]:
     """Rate and cost of requests of one record."""
     return [
-        Figure(REQUESTS_S, requests / seconds, "requests/s", usage.limiter, is_rate=True),
+        Figure(REQUESTS_S, requests / seconds, "requests/s", usage.limiter, is_rate=True, shares=usage.shares),
         Figure(CPU_US, usage.brokers / requests * 1e6, "us", usage.limiter),
     ]

@@ -75,6 +75,13 @@ class Usage:
             return "machine"
         return "disk" if self.machine.waiting_for_disk / self.seconds > DISK else "waiting"
 
+    @property
+    def shares(self) -> str:
+        """In cores: what `limiter` was told from."""
+        used = (self.brokers, self.busiest_broker_thread, self.client, self.busiest_client_thread, self.machine.busy)
+        brokers, broker, clients, client, machine = (f"{each / self.seconds:.2f}" for each in used)
+        return f"brokers {brokers}, a thread {broker}; client {clients}, a thread {client}; machine {machine}"
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -178,6 +185,24 @@ def watch(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     result = work()
     seconds = time.perf_counter() - began
     return result, _usage(seconds, before, cluster, _differences(own_before, _threads(own)), machine)
+
+
+def watch_start(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
+    """As `watch`, while brokers are started that did not run before: what they have used since their exec counts."""
+    own = psutil.Process()
+    own_before, machine, began = _threads(own), Machine.now(), time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - began
+    client = _differences(own_before, _threads(own))
+    return result, _usage(seconds, _Brokers(0.0, {}), cluster, client, machine)
+
+
+def watch_machine(work: Callable[[], T]) -> tuple[T, Usage]:
+    """As `watch`, but of the machine alone: for work that ends brokers."""
+    machine, began = Machine.now(), time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - began
+    return result, Usage(seconds, 0.0, 0.0, 0.0, 0.0, Machine.now().since(machine), psutil.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)

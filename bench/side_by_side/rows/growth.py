@@ -10,7 +10,7 @@ from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape
 from bench.side_by_side.figures import Figure, exponent
 from bench.side_by_side.row import CPU_S_GB, Incomplete, Row, Run
-from bench.side_by_side.rows.life import seconds_to_first_record
+from bench.side_by_side.rows.life import time_to_first_record
 
 _GB: Final = 1_000_000_000
 _REQUESTS: Final = 40_000
@@ -62,9 +62,8 @@ def exponents(points: Sequence[Figure]) -> list[Figure]:
 
 def _partitions(run: Run, count: int) -> list[Figure]:
     with run.cluster.topic(partitions=count) as topic:
-        seconds = seconds_to_first_record(run.cluster, topic)
-        memory = run.cluster.system(1).pss_bytes() / 1e6
-    return [Figure("exec to first record", seconds, "s"), Figure("PSS", memory, "MB")]
+        started = time_to_first_record(run.cluster, topic, "exec to first record")
+        return [started, Figure("PSS", run.cluster.system(1).pss_bytes() / 1e6, "MB")]
 
 
 def _connections(run: Run, count: int) -> list[Figure]:
@@ -98,7 +97,7 @@ def _log_size(run: Run, gigabytes: int) -> list[Figure]:
     shape = Shape(max(10_000_000, int(gigabytes * _GB * run.scale)), 1000)
     with run.cluster.topic(partitions=1) as topic:
         clients.replay(run.cluster, topic, shape)
-        return [Figure("exec to first record", seconds_to_first_record(run.cluster, topic), "s")]
+        return [time_to_first_record(run.cluster, topic, "exec to first record")]
 
 
 def rows() -> list[Row]:

@@ -17,6 +17,7 @@ from bench.side_by_side.clients import Shape
 from bench.side_by_side.contestants import HOST, RunningCluster
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import Row, Run
+from bench.side_by_side.usage import watch_machine, watch_start
 from bench.systems import System
 
 _RETRY_S: Final = 0.02
@@ -72,19 +73,25 @@ class Writer:
             self._socket = None
 
 
-def seconds_to_first_record(cluster: RunningCluster, topic: str) -> float:
+def time_to_first_record(cluster: RunningCluster, topic: str, figure: str = "seconds") -> Figure:
     """Stop the broker cleanly and start it: from exec to the first acknowledged record."""
     writer = Writer(cluster, topic, acks=1)
     writer.until_written()
     cluster.terminate(1)
     cluster.wait_for_end(1)
     writer.close()
-    began = time.perf_counter()
-    cluster.launch(1)
-    seconds = writer.until_written() - began
+    return _launched(cluster, writer, figure)
+
+
+def _launched(cluster: RunningCluster, writer: Writer, figure: str) -> Figure:
+    def work() -> None:
+        cluster.launch(1)
+        writer.until_written()
+
+    _, usage = watch_start(cluster, work)
     writer.close()
     cluster.wait_for(1)
-    return seconds
+    return Figure(figure, usage.seconds, "s", usage.limiter, shares=usage.shares)
 
 
 def start_to_first_record() -> Row:
@@ -92,7 +99,7 @@ def start_to_first_record() -> Row:
 
     def measure(run: Run) -> list[Figure]:
         with run.cluster.topic(partitions=1) as topic:
-            return [Figure("seconds", seconds_to_first_record(run.cluster, topic), "s")]
+            return [time_to_first_record(run.cluster, topic)]
 
     target = {"seconds": Target(at_least=False, ratio=0.3)}
     return Row("from exec to the first acknowledged record", measure, target, is_fresh=True)
@@ -111,12 +118,7 @@ def recovery() -> Row:
             writer = Writer(run.cluster, topic, acks=1)
             run.cluster.kill(1)
             run.cluster.wait_until_unregistered(1)
-            began = time.perf_counter()
-            run.cluster.launch(1)
-            seconds = writer.until_written() - began
-            writer.close()
-            run.cluster.wait_for(1)
-        return [Figure("seconds", seconds, "s")]
+            return [_launched(run.cluster, writer, "seconds")]
 
     return Row("recovery after kill -9 with 2 GB unflushed", measure, properties=_SESSION, is_fresh=True)
 
@@ -205,7 +207,7 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
                 raise RuntimeError(f"{cluster}: leader or controller is another before anything was killed")
             with cluster.watching_registration(broker_id) as registration:
                 (cluster.kill if is_killed else cluster.terminate)(broker_id)
-                gaps = _gaps(writer, _SESSION_MS / 1000 + _STEADY_S * 2)
+                gaps, usage = watch_machine(lambda: _gaps(writer, _SESSION_MS / 1000 + _STEADY_S * 2))
             writer.close()
             cluster.wait_for_end(broker_id)
             cluster.launch(broker_id)
@@ -215,7 +217,10 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
         counts_from = begin
         if is_killed and registration.ended_s is not None:
             counts_from = min(max(begin, registration.ended_s), end)
-        return [Figure(_GAP, end - counts_from, "s"), Figure("time without writes", end - begin, "s")]
+        return [
+            Figure(_GAP, end - counts_from, "s", usage.limiter),
+            Figure("time without writes", end - begin, "s", usage.limiter),
+        ]
 
     name = f"failover, {'kill -9' if is_killed else 'SIGTERM'} of the {victim}, {partitions:,} partitions"
     return Row(name, measure, {_GAP: Target(at_least=False, ratio=0.6)}, 3, _SESSION, restarts=True)

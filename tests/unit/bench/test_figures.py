@@ -1,5 +1,6 @@
 """What the runs of all contestants come to: medians, the better Kafka, aims, and rates that clients limit."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,10 @@ def test_a_rate_that_a_client_limited_is_not_judged_but_its_cost_is(ours: str, t
     assert by_cost.met is True
 
 
-@pytest.mark.parametrize(("limiter", "met"), [("client", (None, False)), ("broker", (True, None))])
-def test_a_cost_stands_in_for_rates_that_a_client_limited(limiter: str, met: tuple[bool | None, bool | None]) -> None:
+@pytest.mark.parametrize(
+    ("limiter", "met"), [("client", (None, False)), ("disk", (None, False)), ("broker", (True, None))]
+)
+def test_a_cost_stands_in_for_rates_that_no_broker_limited(limiter: str, met: tuple[bool | None, bool | None]) -> None:
     runs = {"here": [[*rate(150, limiter), *cost(1.0)]], "2.7.2": [[*rate(100), *cost(1.5)]]}
     targets = {"MB/s": MORE, "s/GB": Target(at_least=False, ratio=0.6, stands_in=True)}
     by_rate, by_cost = results("row", runs, targets)
@@ -171,7 +174,8 @@ def test_each_name_chooses_for_itself() -> None:
 
 
 def test_json_and_table_tell_the_same() -> None:
-    found = results("row", {"here": [rate(150)], "2.7.2": [rate(100)]}, {"MB/s": MORE})
+    ours = [replace(figure, shares="broker 0.98") for figure in rate(150)]
+    found = results("row", {"here": [ours], "2.7.2": [rate(100)]}, {"MB/s": MORE})
     properties = {"row": {"all": {}, "Barnabas": {"a": "b"}}}
     comparison = Comparison(found, {"other row": "no kcat"}, properties=properties)
     assert as_json(comparison, ABOUT)["row_properties"] == properties
@@ -180,6 +184,7 @@ def test_json_and_table_tell_the_same() -> None:
         *("row", "figure", "unit", "barnabas", "kafka", "kafka_version", "ratio", "target", "met", "limiter"),
     }
     assert (row["ratio"], row["target"], row["met"]) == (1.5, "at least 1.2 x", True)
+    assert row["shares"] == {"here": ["broker 0.98"]}
     table = as_markdown(comparison, ABOUT)
     assert "| row | MB/s | 150 (150 to 150) | 100 (100 to 100) | 2.7.2 | 1.50 x | at least 1.2 x | yes |" in table
     assert "1 of 1 aims met." in table

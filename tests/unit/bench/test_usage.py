@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bench.side_by_side.usage import ClientRun, Look, Machine, Usage, run_clients, watch
+from bench.side_by_side.usage import ClientRun, Look, Machine, Usage, run_clients, watch, watch_machine, watch_start
 from bench.systems import System
 
 STAT = "cpu  300 100 200 5000 50 10 20 70 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
@@ -39,6 +39,27 @@ def used(
 )
 def test_the_limiter_is_whoever_was_busy(usage: Usage, limiter: str) -> None:
     assert usage.limiter == limiter
+
+
+def test_what_the_limiter_was_told_from_is_told_in_cores() -> None:
+    usage = Usage(2.0, 2.2, 1.0, 1.9, 0.6, Machine(3.5, 0.0), 2)
+    assert usage.shares == "brokers 1.10, a thread 0.95; client 0.50, a thread 0.30; machine 1.75"
+
+
+def test_all_that_a_broker_used_counts_where_the_work_is_to_start_it() -> None:
+    cluster = System("this", 0, (os.getpid(),))
+    result, usage = watch_start(cluster, lambda: 7)
+    # This process has used more before than it can have in so short a time.
+    assert result == 7
+    assert usage.brokers > usage.seconds * usage.cores
+    assert watch(cluster, lambda: 7)[1].brokers < usage.brokers
+
+
+def test_where_brokers_end_the_machine_alone_is_watched() -> None:
+    result, usage = watch_machine(lambda: time.sleep(0.05))
+    assert (result, usage.brokers, usage.client) == (None, 0.0, 0.0)
+    assert usage.seconds >= 0.05
+    assert usage.limiter in {"machine", "disk", "waiting"}
 
 
 def test_the_machine_is_busy_with_everything_that_is_no_idling() -> None:

@@ -20,13 +20,15 @@ class KeptStarts:
         self._spawn = spawn
         self._on_kept = on_kept
         self._moved: dict[TopicPartition, Replica] = {}
+        self._is_running = False
 
     def keep(self, replica: Replica) -> None:
         """Have the start of the replica's log written, if that is not under way."""
         if replica.topic_partition in self._moved:
             return
         self._moved[replica.topic_partition] = replica
-        if len(self._moved) == 1:
+        if not self._is_running:
+            self._is_running = True
             self._spawn(self._run(), "starts of followed logs")
 
     async def _run(self) -> None:
@@ -35,7 +37,9 @@ class KeptStarts:
                 topic_partition, replica = next(iter(self._moved.items()))
                 is_kept = await replica.keep_start()
                 del self._moved[topic_partition]
+                # Whoever hears of it may ask again at once, for where the start has moved meanwhile.
                 if is_kept:
                     self._on_kept(topic_partition)
         finally:
             self._moved.clear()
+            self._is_running = False

@@ -93,7 +93,8 @@ class LogMoves:
             self.interrupt(topic_partition)
             futures.discard(topic_partition)
             found = None
-        if replica.directory is destination:
+        # A move that is about to end has put the log there before the replica goes on with it.
+        if self._directories.directory_of(topic_partition) is destination:
             return ErrorCode.NONE
         if found is None:
             if self._directories.offline_directories():
@@ -114,7 +115,7 @@ class LogMoves:
             self._tasks[topic_partition] = task
             task.add_done_callback(lambda done: self._forget(topic_partition, done))
 
-    def _forget(self, topic_partition: TopicPartition, done: "asyncio.Task[None]") -> None:
+    def _forget(self, topic_partition: TopicPartition, done: "asyncio.Task[None] | None") -> None:
         if self._tasks.get(topic_partition) is done:
             del self._tasks[topic_partition]
 
@@ -161,10 +162,11 @@ class LogMoves:
                     await replica.exchange_log(copy.finish)
                 finally:
                     self.at_work -= 1
+            # It may have been sent on before the replica went on with its new log.
+            self._forget(topic_partition, asyncio.current_task())
+            self.resume(replica)
         except (LogOffline, PartitionRefused) as error:
             log.warning("%s: the move to another log directory is over: %s", topic_partition, error)
-            if replica.log.offline and not replica.is_offline:
-                replica.go_offline()
         except (AppendRejected, CorruptBatch, CorruptSegment, CorruptIndex, NothingToCopy) as error:
             log.error("%s: cannot be moved to another log directory: %s", topic_partition, error)
             if found is not None:
@@ -262,6 +264,10 @@ class LogCopy:
         except OSError as error:
             raise self._source_failed(error) from error
         if read.slice is None:
+            if future.log_end_offset < present.log_start_offset == present.log_end_offset:
+                # Retention or DeleteRecords took all that there was.
+                await self._futures.restart_at(self._directory, future, present.log_start_offset)
+                return
             # What is below the floor is not copied, and above it there is nothing.
             raise NothingToCopy(f"nothing follows offset {read.offset}, and the copy ends at {future.log_end_offset}")
         try:

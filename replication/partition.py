@@ -123,8 +123,7 @@ class Partition(Replica):
                 now_ms=self._clock.monotonic_ms(),
             )
             self._note_isr()
-            if self.log.needs_flush():
-                self._start_flush()
+            self.flush_if_asked()
             self._advance()
             self.notify()
 
@@ -301,6 +300,15 @@ class Partition(Replica):
 
     # Durability.
 
+    def flush_if_asked(self) -> None:
+        """Begin to flush where flush.messages, as it is now, asks for it, or somebody waits since it did."""
+        if self.leadership is not None and self._is_flush_wanted:
+            self._start_flush()
+
+    @property
+    def _is_flush_wanted(self) -> bool:
+        return self.log.needs_flush() or bool(self._waits.durable)
+
     def _start_flush(self) -> None:
         if not self._flushing:
             self._flushing = True
@@ -309,7 +317,7 @@ class Partition(Replica):
     async def _flush(self) -> None:
         """Group commit: one fsync at a time, each covering all that was appended before it began."""
         try:
-            while self.log.needs_flush() and not self.is_offline:
+            while self._is_flush_wanted and not self.is_offline:
                 await self.directory.flush(self.log, self.log.log_end_offset)
                 self._advance()
         except LogOffline:

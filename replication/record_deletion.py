@@ -59,7 +59,7 @@ class RecordDeletion:
         if offset < 0:
             raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
-            if partition.log.advance_log_start_offset(offset):
+            if partition.advance_log_start(offset):
                 partition.notify()
         except OffsetOutOfRange as error:
             raise PartitionRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error

@@ -175,9 +175,17 @@ class Replica:
         self._require_following(leader_epoch)
         log_ = self.log
         has_risen = log_.advance_high_watermark(min(high_watermark, log_.log_end_offset))
-        has_moved = log_.advance_log_start_offset(min(log_start_offset, log_.high_watermark))
+        has_moved = self.advance_log_start(min(log_start_offset, log_.high_watermark))
         if (has_risen or has_moved) and self._watchers:
             self.notify()
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Give up what is below `offset`. Raises OffsetOutOfRange, and PartitionRefused: KAFKA_STORAGE_ERROR."""
+        try:
+            return self.log.advance_log_start_offset(offset)
+        except OSError as error:
+            self.directory.fail(error)
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     @property
     def has_start_to_keep(self) -> bool:

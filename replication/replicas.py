@@ -179,6 +179,7 @@ class Replicas:
         for partition in changed:
             self._apply(settings, partition)
             partition.set_min_in_sync_replicas(settings.min_insync_replicas)
+            partition.flush_if_asked()
         return len(changed)
 
     def _apply(self, settings: TopicSettings, partition: Partition) -> None:
@@ -260,7 +261,9 @@ class Replicas:
     def on_directory_failure(self, path: str) -> None:
         """A log directory has failed: its replicas serve nothing any more."""
         for partition in self.partitions():
-            if partition.directory.path == path:
+            # The log of one that was just moving there may be gone from where it lay before.
+            is_between = partition.log.offline and not partition.is_offline
+            if partition.directory.path == path or is_between:
                 self._fetchers.unfollow(partition.topic_partition)
                 partition.go_offline()
                 self._leads_no_more(partition.topic_partition)

@@ -373,14 +373,14 @@ class LogDirectory:
         self._written.pop(name, None)
         try:
             await self._offload.thread(f"flush:{self.path}", self.write_checkpoint, name, offsets)
+            if name == RECOVERY_POINT_CHECKPOINT:
+                for _, member in self.members():
+                    if not member.offline:
+                        member.remove_old_snapshots()
         except OSError as error:
             self.fail(error)
             return
-        if name == RECOVERY_POINT_CHECKPOINT:
-            for _, member in self.members():
-                if not member.offline:
-                    member.remove_old_snapshots()
-        elif name == LOG_START_OFFSET_CHECKPOINT:
+        if name == LOG_START_OFFSET_CHECKPOINT:
             for tp, member in members:
                 member.durable_start_offset = min(offsets.get(tp, 0), member.log_start_offset)
 

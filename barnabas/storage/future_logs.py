@@ -124,6 +124,8 @@ class FutureLogs:
         if source is directory:
             # They share an entry, and no segment of the new one need begin where one of the present log does.
             present.recovery_point = min(present.recovery_point, future.recovery_point_to_keep)
+        else:
+            _lower_first_dirty(topic_partition, directory, source)
         # With its entry: a crash from here on finds it as it is now.
         await directory.checkpoint_all()
         if source.is_offline or directory.is_offline or future.offline:
@@ -138,7 +140,11 @@ class FutureLogs:
         self._take_place(directory, future)
         await source.checkpoint_all()
         # A leader may have told more of how far all is committed, or begins, while the disk was waited for.
-        _follow_marks(future, present)
+        try:
+            _follow_marks(future, present)
+        except OSError as error:
+            directory.fail(error)
+            raise LogOffline(str(topic_partition)) from error
         return future, directory
 
     def settle(self) -> None:
@@ -184,6 +190,15 @@ class FutureLogs:
 
     def _unique(self) -> str:
         return f"{self._random.getrandbits(128):032x}"
+
+
+def _lower_first_dirty(topic_partition: TopicPartition, directory: LogDirectory, source: LogDirectory) -> None:
+    """What was cut off the present log since the new one began, and written anew, is not clean in either."""
+    clean_until = source.first_dirty.get(topic_partition)
+    if clean_until is None:
+        directory.first_dirty.pop(topic_partition, None)
+    elif topic_partition in directory.first_dirty:
+        directory.first_dirty[topic_partition] = min(clean_until, directory.first_dirty[topic_partition])
 
 
 def _take_over(future: Log, present: Log) -> None:

@@ -274,7 +274,7 @@ class Log:
         return self.high_watermark
 
     def advance_log_start_offset(self, offset: int) -> bool:
-        """Give up what is below `offset`. Raises OffsetOutOfRange above the high watermark."""
+        """Give up what is below `offset`. Raises OffsetOutOfRange above the high watermark, and OSError."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(offset, log_start_offset=self.log_start_offset, log_end_offset=self.high_watermark)
         if offset <= self.log_start_offset:
@@ -458,7 +458,7 @@ class Log:
             self.ports.owner.remove_later(segments, self.config.file_delete_delay_ms)
 
     def remove_old_snapshots(self) -> None:
-        """Remove the snapshots that no recovery and no cut will start from; the recovery point is in its checkpoint."""
+        """Remove the snapshots that no recovery and no cut starts from, for the checkpoint's point. Raises OSError."""
         active = self.segments.active
         below_active = self.segments.below(active) or active
         held = self.segments.place_of(self.recovery_point - 1)

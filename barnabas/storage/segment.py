@@ -355,8 +355,7 @@ class Segment:
         """Carry out a cut; the segment grows on from there. Raises OSError."""
         growing, self.sealed = cut.indexes, False
         if self.growing is not growing:
-            self.close_files()
-            self.growing = growing
+            self._grow_on(growing)
         if cut.position < self.size_bytes:
             self.log_file.truncate(cut.position)
             self.size_bytes = cut.position
@@ -388,11 +387,16 @@ class Segment:
         """The indexes in memory, read back where the segment was closed: it grows again."""
         self.sealed = False
         if self.growing is None:
-            indexes = self.read_indexes()
-            self.close_files()
-            self.growing = indexes
+            self._grow_on(self.read_indexes())
             self.indexed_bytes = self.size_bytes
+        assert self.growing is not None
         return self.growing
+
+    def _grow_on(self, indexes: GrowingIndexes) -> None:
+        """Grow again with these indexes. The file of batches stays open: a thread may be reading a slice of it."""
+        self._files.open_files.forget(self)
+        self.reread_indexes()
+        self.growing = indexes
 
     # Flushing
 

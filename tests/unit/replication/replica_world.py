@@ -123,6 +123,7 @@ class ReplicaWorld:
         config: LogConfig | None = None,
         is_new: bool = True,
         replicas: tuple[BrokerId, ...] = (ME,),
+        isr: tuple[BrokerId, ...] = (ME,),
         min_in_sync_replicas: int = 1,
     ) -> ErrorCode:
         return await self.replicas.assign(
@@ -130,7 +131,7 @@ class ReplicaWorld:
                 topic_partition=at,
                 leader_id=leader,
                 leader_epoch=LeaderEpoch(epoch),
-                isr=(ME,),
+                isr=isr,
                 replicas=replicas,
                 zk_version=0,
                 is_new=is_new,

@@ -7,9 +7,13 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.log_config import LogConfig
+from replication.settings import TopicSettings
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.replication.replica_world import (
     FLUSH_EACH,
+    ME,
+    OTHER,
+    TP,
     ReplicaWorld,
     acknowledged,
     append_later,
@@ -173,3 +177,29 @@ async def test_a_partition_that_leads_again_has_flushed_before_it_commits() -> N
     world.offload.release("flush")
     await turns()
     assert partition.log.high_watermark == 1
+
+
+@virtual_time
+async def test_a_topic_that_asks_for_it_from_now_on_has_what_it_holds_flushed() -> None:
+    world = await ReplicaWorld().open()
+    await world.assign(0, leader=ME, replicas=(ME, OTHER), isr=(ME, OTHER))
+    partition = world.partition()
+    wait = acknowledged(partition, append_now(partition, acks=-1))
+    world.replicas.configure(TP.topic, TopicSettings(FLUSH_EACH, 2))
+    partition.on_follower_fetch(OTHER, leader_epoch=0, fetch_offset=1, log_start_offset=0)
+    await turns(20)
+    assert wait.result() is None
+    assert partition.log.high_watermark == partition.log.recovery_point == 1
+
+
+@virtual_time
+async def test_who_waits_for_an_fsync_has_it_also_where_the_topic_asks_for_none_any_more() -> None:
+    world, partition = await leading(config=FLUSH_EACH)
+    world.offload.hold("flush")
+    first = acknowledged(partition, append_now(partition, acks=1), acks=1)
+    await turns()
+    second = acknowledged(partition, append_now(partition, acks=1), acks=1)
+    world.replicas.configure(TP.topic, TopicSettings(LogConfig(), 1))
+    world.offload.release("flush")
+    await turns(20)
+    assert (first.result(), second.result(), partition.log.recovery_point) == (None, None, 2)

@@ -247,6 +247,9 @@ class Sender:
         return requests
 
     def _next_of(self, lane: Lane) -> OutgoingBatch | None:
+        if lane.is_broken and self._transaction is not None:
+            # The epoch is the transaction's: the next one begins when this one has ended.
+            return None
         filling = lane.filling
         batch = lane.next_batch()
         if filling is not None and lane.filling is None:

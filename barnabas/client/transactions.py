@@ -308,7 +308,14 @@ class Transactions:
         kind, name = key or (CoordinatorKind.TRANSACTION, self.transactional_id)
 
         async def attempt() -> Any:
-            response = await self._coordinators.ask(kind, name, api, request, codes=codes, least=least)
+            try:
+                response = await self._coordinators.ask(kind, name, api, request, codes=codes, least=least)
+            except KafkaError:
+                raise
+            except (ClientError, asyncio.CancelledError):
+                # It may come there yet, after whatever is asked next. Of an epoch that is over it is refused (KIP-890).
+                self.needs_epoch = True
+                raise
             found = next((code for code in codes(response) if code), 0)
             if found:
                 raise _refusal(error_code(found), f"{api.key.name} of transactional id {self.transactional_id}")

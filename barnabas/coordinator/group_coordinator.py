@@ -189,6 +189,9 @@ class GroupCoordinator:
         settings = self._settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
+        if request.group_id in self._deletions:
+            # As Kafka says of a group that is dead: part of its offsets has gone, and nobody shall find the rest.
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if group is None and request.member_id != NO_MEMBER_ID:
             return ErrorCode.UNKNOWN_MEMBER_ID
         texts = (request.group_instance_id or "", request.protocol_type, *(each.name for each in request.protocols))

@@ -21,7 +21,8 @@ _GROUPS_AT_ONCE: Final = 200
 _REST_OF_KEY: Final = 260
 """Bytes of an offset's key beside its group: the longest name of a topic, and numbers."""
 
-_Seen: TypeAlias = tuple[TopicPartition, OffsetAndMetadata | None]
+_Seen: TypeAlias = tuple[TopicPartition, OffsetAndMetadata | None, bool]
+"""A partition, what was committed for it, and whether a transaction had sent an offset that does not count yet."""
 Piece: TypeAlias = list[CoordinatorRecord]
 Choice: TypeAlias = Callable[[CommittedOffsets, Group | None], list[TopicPartition]]
 """Which of a group's offsets have to go; the group is None where there are only offsets."""
@@ -47,7 +48,9 @@ def sweep(groups: dict[str, Group], all_offsets: AllOffsets, choice: Choice) -> 
             piece += end_of_group(group_id, groups.get(group_id))
             chosen: list[_Seen] = []
         else:
-            chosen = [(each, offsets.get(*each)) for each in choice(offsets, groups.get(group_id))]
+            chosen = [
+                (each, offsets.get(*each), offsets.is_unstable(*each)) for each in choice(offsets, groups.get(group_id))
+            ]
         for index, some in enumerate(_slices(chosen, _at_once(group_id))):
             if index or size >= PIECE_BYTES:
                 yield piece
@@ -83,7 +86,11 @@ def _tombstones(group_id: str, some: list[_Seen], groups: dict[str, Group], all_
     offsets = all_offsets.of(group_id)
     if offsets is None:
         return []
-    same = [each for each, value in some if offsets.get(*each) is value]
+    same = [
+        each
+        for each, value, was_unstable in some
+        if offsets.get(*each) is value and (was_unstable or not offsets.is_unstable(*each))
+    ]
     piece = tombstones(offsets, same)
     if leaves_nothing(offsets, same):
         piece += end_of_group(group_id, groups.get(group_id))

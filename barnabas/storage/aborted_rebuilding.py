@@ -45,8 +45,6 @@ async def rebuild_aborted(
     producers = member.snapshots.load(
         upto=segment.base_offset,
         log_start_offset=member.log_start_offset,
-        now_ms=member.ports.clock.wall_ms(),
-        expiration_ms=member.ports.producer_expiration_ms,
     )
     before = [
         (each.path(LOG_SUFFIX), each.size_bytes)

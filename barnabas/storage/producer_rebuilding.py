@@ -53,8 +53,6 @@ async def rebuild_producers(directory: LogDirectory, member: Log, *, offload: Of
     producers = member.snapshots.load(
         upto=hidden_from,
         log_start_offset=member.log_start_offset,
-        now_ms=member.ports.clock.wall_ms(),
-        expiration_ms=member.ports.producer_expiration_ms,
     )
     begun = producers.end_offset
     segments = list(member.segments.from_offset(begun))

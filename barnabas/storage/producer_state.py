@@ -57,6 +57,9 @@ class ProducerEntry:
 
     `unbroken`: so many sequences up to the last one are known to have been appended, one after the other. A snapshot
     tells of the last batch only: what lies before `restored_at`, where that one begins, stands in the log.
+
+    `is_active`: something was applied since the last look at who is idle; `active_ms`: the last look that found it so.
+    Timestamps are the client's: they may be years old, or none, of a producer that writes just now (KAFKA-6817).
     """
 
     producer_id: int
@@ -67,6 +70,8 @@ class ProducerEntry:
     batches: list[BatchMetadata] = field(default_factory=list)
     unbroken: int = field(default=0, compare=False)
     restored_at: int = field(default=NO_OFFSET, compare=False)
+    is_active: bool = field(default=False, compare=False)
+    active_ms: int = field(default=-1, compare=False)
 
     @property
     def last_sequence(self) -> int:
@@ -245,6 +250,7 @@ class ProducerState:
         last_offset = base_offset + header.last_offset_delta
         batches.append(BatchMetadata(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp))
         entry.last_timestamp = header.max_timestamp
+        entry.is_active = True
         if entry.txn_first_offset < 0 and header.is_transactional:
             entry.txn_first_offset = base_offset
             self._ongoing[base_offset] = header.producer_id
@@ -260,6 +266,7 @@ class ProducerState:
         entry.txn_first_offset = NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
+        entry.is_active = True
         self._ongoing.pop(first_offset, None)
         self._unreplicated[first_offset] = offset
         self._refresh_unstable()
@@ -280,8 +287,16 @@ class ProducerState:
             self._refresh_unstable()
 
     def remove_expired(self, *, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that have been idle for that long and have no open transaction; how many."""
-        expired = [entry.producer_id for entry in self if is_expired(entry, now_ms=now_ms, expiration_ms=expiration_ms)]
+        """Forget the producers that have been idle for that long and have no open transaction; how many.
+
+        Who wrote since the last look is no idler, whatever the timestamps of the records.
+        """
+        expired = []
+        for entry in self:
+            if entry.is_active:
+                entry.is_active, entry.active_ms = False, now_ms
+            elif entry.txn_first_offset < 0 and now_ms - max(entry.last_timestamp, entry.active_ms) >= expiration_ms:
+                expired.append(entry.producer_id)
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
@@ -295,11 +310,6 @@ class ProducerState:
     def _refresh_unstable(self) -> None:
         candidates = [*self._ongoing, *self._unreplicated]
         self.first_unstable_offset = min(candidates) if candidates else None
-
-
-def is_expired(entry: ProducerEntry, *, now_ms: int, expiration_ms: int) -> bool:
-    """Whether the producer has been idle for `expiration_ms` and has no transaction open."""
-    return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
 
 
 def _check_inside_txn(entry: ProducerEntry, header: BatchHeader) -> None:

@@ -276,8 +276,6 @@ class LogLoader:
         producers = self._snapshots.load(
             upto=offset,
             log_start_offset=self._log_start_offset,
-            now_ms=self._ports.clock.wall_ms(),
-            expiration_ms=self._ports.producer_expiration_ms,
         )
         ends = [segment.base_offset for segment in self._segments[1:]] + [offset]
         for segment, end in zip(self._segments, ends, strict=False):

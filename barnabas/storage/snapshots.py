@@ -10,7 +10,7 @@ from bisect import insort
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import SNAPSHOT_SUFFIX, segment_file
 from barnabas.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
-from barnabas.storage.producer_state import ProducerState, is_expired
+from barnabas.storage.producer_state import ProducerState
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,11 @@ class Snapshots:
         self._unsynced.clear()
         return files
 
-    def load(self, *, upto: int, log_start_offset: int, now_ms: int, expiration_ms: int) -> ProducerState:
-        """The state of the newest good snapshot at or below `upto`, without expired producers; else an empty one.
+    def load(self, *, upto: int, log_start_offset: int) -> ProducerState:
+        """The state of the newest good snapshot at or below `upto`, else an empty one.
 
-        A corrupt snapshot is removed. Raises OSError.
+        Who seems idle by the timestamps of its records is in it: it may be about to send its last batch again. A
+        corrupt snapshot is removed. Raises OSError.
         """
         for offset in reversed([offset for offset in self._offsets if log_start_offset < offset <= upto]):
             try:
@@ -71,8 +72,7 @@ class Snapshots:
                 log.warning("%s: removed, an older one is taken: %s", self.path(offset), error)
                 self._remove(offset)
                 continue
-            kept = [entry for entry in entries if not is_expired(entry, now_ms=now_ms, expiration_ms=expiration_ms)]
-            return ProducerState(kept, end_offset=offset)
+            return ProducerState(entries, end_offset=offset)
         return ProducerState(end_offset=log_start_offset)
 
     def newest_at(self, offset: int) -> int:

@@ -187,8 +187,6 @@ def _producers_at(target: "Log", place: _Place) -> ProducerState:
     producers = target.snapshots.load(
         upto=place.offset,
         log_start_offset=min(place.offset, target.log_start_offset),
-        now_ms=target.ports.clock.wall_ms(),
-        expiration_ms=target.ports.producer_expiration_ms,
     )
     left_out = _left_out(target, place)
     for segment in target.segments.from_offset(producers.end_offset):

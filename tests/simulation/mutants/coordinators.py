@@ -16,7 +16,8 @@ def markers_leave_no_time(original: Rule) -> Rule:
 
     def apply_marker(self: Any, header: Any, *arguments: Any, **named: Any) -> Any:
         completed = original(self, header, *arguments, **named)
-        self.get(header.producer_id).last_timestamp = _NEVER_HEARD_OF
+        entry = self.get(header.producer_id)
+        entry.last_timestamp, entry.is_active = _NEVER_HEARD_OF, False
         return completed
 
     return apply_marker

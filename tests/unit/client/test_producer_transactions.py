@@ -191,6 +191,21 @@ async def test_a_commit_whose_answer_was_lost_is_asked_for_again() -> None:
         await producer.send("t", None, b"v", partition=0)
         coordinator.lose = {ApiKey.END_TXN}
     assert coordinator.ends == [True, True]
+    assert coordinator.epoch == 1, "the one that was lost may come after the next transaction has begun"
+
+
+@virtual_time
+async def test_after_offsets_whose_answer_was_lost_the_next_transaction_has_its_own_epoch() -> None:
+    wire, coordinator = stage()
+    async with wire.cluster() as cluster, producer_of(cluster) as producer:
+        for lost in ({ApiKey.TXN_OFFSET_COMMIT}, {ApiKey.ADD_OFFSETS_TO_TXN}, set()):
+            async with producer.transaction():
+                coordinator.lose = lost
+                await producer.send_offsets_to_transaction({T0: OffsetAndMetadata(5)}, GroupMetadata("g"))
+        async with producer.transaction():
+            await producer.send("t", None, b"v", partition=0)
+    assert coordinator.ends == [True] * 4
+    assert coordinator.identities == [(-1, -1), (9, 0), (9, 1)]
 
 
 @virtual_time
@@ -417,3 +432,39 @@ async def test_calls_out_of_turn_are_refused_by_name() -> None:
             producer.begin_transaction()
             with pytest.raises(WrongTransactionState):
                 producer.begin_transaction()
+
+
+@virtual_time
+async def test_an_abort_leaves_no_partition_an_epoch_of_its_own() -> None:
+    """One has a batch that waits to be tried again, and another broker answers late."""
+    wire, coordinator = stage(brokers=2)
+    is_slow = True
+
+    async def on_produce(asked: Asked) -> Any:
+        if is_slow and asked.node_id == 1:
+            return refusal(asked, ErrorCode.NOT_ENOUGH_REPLICAS)
+        if is_slow:
+            await asyncio.sleep(3)
+        return wire.small._produce(asked)
+
+    coordinator.on_produce = on_produce
+    async with wire.cluster() as cluster, producer_of(cluster, linger_ms=0) as producer:
+        producer.begin_transaction()
+        for partition in (0, 1):
+            await producer.send("t", None, b"lost", partition=partition)
+        await asyncio.sleep(0.3)
+        await producer.abort_transaction()
+        is_slow = False
+        assert coordinator.epoch == 1
+        async with producer.transaction():
+            for partition in (0, 1):
+                await producer.send("t", None, b"kept", partition=partition)
+    epochs = {
+        read_header(part.records).producer_epoch
+        for asked in wire.small.asked
+        if asked.key is ApiKey.PRODUCE
+        for topic in asked.request.topics
+        for part in topic.partitions
+        if b"kept" in bytes(part.records)
+    }
+    assert epochs == {1}

@@ -152,6 +152,7 @@ async def test_a_sweep_forgets_idle_producers(tmp_path):
     log = store.directories.create_log(TP)
     append(log, batch(b"a", producer=(7, 0, 0), timestamp=NOW))
     directory = store.directories.directories[0]
+    sweep_log(directory, log, NOW)
     sweep_log(directory, log, NOW + 999)
     assert log.producers.get(7) is not None
     sweep_log(directory, log, NOW + 1000)

@@ -222,15 +222,28 @@ def test_a_coordinators_batch_needs_an_epoch_but_no_sequence():
 
 def test_idle_producers_expire_but_not_those_with_an_open_transaction():
     state = appended(header(0, timestamp=100), header(0, timestamp=100, transactional=True, producer=8))
+    assert state.remove_expired(now_ms=99, expiration_ms=1000) == 0
     assert state.remove_expired(now_ms=1099, expiration_ms=1000) == 0
     assert state.remove_expired(now_ms=1100, expiration_ms=1000) == 1
     assert [entry.producer_id for entry in state] == [8]
+
+
+@pytest.mark.parametrize("timestamp", [-1, 100])
+def test_who_writes_old_records_is_no_idler(timestamp: int):
+    """KAFKA-6817: a backfill's producer was forgotten between two batches, and its retry was written twice."""
+    state = appended(header(0, timestamp=timestamp))
+    assert state.remove_expired(now_ms=10_000, expiration_ms=1000) == 0
+    assert state.remove_expired(now_ms=10_999, expiration_ms=1000) == 0
+    state.apply_batch(header(1, timestamp=timestamp), base_offset=1)
+    assert state.remove_expired(now_ms=12_000, expiration_ms=1000) == 0
+    assert state.remove_expired(now_ms=13_000, expiration_ms=1000) == 1
 
 
 def test_a_producer_of_which_only_a_marker_is_known_is_kept_from_then_on():
     """KAFKA-9144: a coordinator's abort left it without a time, so that it went at once and a zombie could write."""
     state = ProducerState()
     state.apply_marker(header(-1, epoch=2), EndTxn(commit=False, coordinator_epoch=3), offset=0, timestamp=100)
+    assert state.remove_expired(now_ms=100, expiration_ms=1000) == 0
     assert state.remove_expired(now_ms=1099, expiration_ms=1000) == 0
     assert rejection(state, header(0, epoch=1, transactional=True)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.remove_expired(now_ms=1100, expiration_ms=1000) == 1

@@ -61,9 +61,11 @@ def delete_offsets(group: Driven, *topics: str, group_id: str = "g") -> OffsetDe
     return response
 
 
-def txn_commit(group: Driven, *, member_id: str = "", generation_id: int = -1, instance: str | None = None) -> set[int]:
+def txn_commit(
+    group: Driven, *, member_id: str = "", generation_id: int = -1, instance: str | None = None, partition: int = 0
+) -> set[int]:
     ticket = group.ticket()
-    topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])
+    topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(partition, 5)])
     request = TxnOffsetCommitRequest("tx", "g", 9, 0, generation_id, member_id, instance, [topic])
     response = group.run(ticket, group.machine.commit_in_transaction(ticket, request, wall_ms=group.wall_ms))
     assert isinstance(response, TxnOffsetCommitResponse)
@@ -207,15 +209,18 @@ def test_a_group_is_deleted_with_what_open_transactions_have_for_it(group: Drive
     assert group.listed() == {}
 
 
-def test_a_group_that_somebody_joins_while_it_is_deleted_is_not(group: Driven) -> None:
+def test_nobody_joins_a_group_of_which_part_is_deleted(group: Driven) -> None:
     group.commit(topics={"t": tuple(range(1_000))})
     waiting = group.ticket()
     group._apply(group.machine.delete_group(waiting, "g", **group.clock))
     assert group.is_parked(waiting)
-    group.new_member()
-    group.wait(0)
-    assert group.answers[waiting].error_code == ErrorCode.NON_EMPTY_GROUP
-    assert 0 < len(fetched(group)) < 1_000
+    joining = group.join()
+    assert group.answers[joining].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    while group.is_parked(waiting):
+        group.wait(0)
+    assert group.answers[waiting].error_code == ErrorCode.NONE
+    assert fetched(group) == {}
+    group.stable(1)
 
 
 def test_a_deletion_that_is_under_way_at_a_failover_is_named_for_its_answer(group: Driven) -> None:
@@ -313,6 +318,22 @@ def test_expired_offsets_go_in_pieces_and_what_was_committed_in_between_stays(gr
     group.wait(0)
     assert fetched(group) == {("t", again): 99}
     assert max(sum(len(each.key) for each in batch) for batch in group.batches) <= PIECE_BYTES + 100
+
+
+def test_what_a_transaction_sends_between_two_pieces_of_expired_offsets_stays() -> None:
+    group = Driven(offset_settings=OffsetSettings(retention_ms=1_000_000, check_interval_ms=5_000_000))
+    group.commit(topics={"t": tuple(range(1_000))})
+    later_ms = group.wall_ms + 2_000_000
+    group._apply(group.machine.on_timer(ExpiryTimer(), now_ms=group.now_ms, wall_ms=later_ms))
+    group._apply(group.machine.on_timer(SweepTimer(), **group.clock))
+    left = fetched(group)
+    assert 0 < len(left) < 1_000
+    again = max(partition for _, partition in left)
+    assert txn_commit(group, partition=again) == OK
+    group.wait(0)
+    assert fetched(group) == {("t", again): 1}
+    group.machine.replay_marker(9, commit=True)
+    assert fetched(group) == {("t", again): 5}
 
 
 def test_a_sweep_that_the_log_refuses_is_made_good_by_the_next(group: Driven) -> None:

@@ -21,7 +21,8 @@ def log(tmp_path) -> SegmentWorld:
 
 def forget_producers(log: SegmentWorld) -> None:
     """As if all of them had been idle for long."""
-    log.producers.remove_expired(now_ms=NOW * 2, expiration_ms=1)
+    for now_ms in (NOW, NOW * 2):
+        log.producers.remove_expired(now_ms=now_ms, expiration_ms=1)
     assert len(log.producers) == 0
 
 

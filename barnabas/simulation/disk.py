@@ -35,6 +35,10 @@ class DiskFault:
     hits: int = 0
 
 
+class PlantedError(OSError):
+    """What a device says because a fault was asked for: whatever else goes wrong is nobody's fault but the broker's."""
+
+
 class SimulatedFile:
     """An open file of a SimulatedDisk."""
 
@@ -69,7 +73,7 @@ class SimulatedFile:
         self._disk.step(write)
         if fits < len(content):
             self._disk.full_hits += 1
-            raise OSError(errno.ENOSPC, "No space left on device", self._path)
+            raise PlantedError(errno.ENOSPC, "No space left on device", self._path)
 
     def size(self) -> int:
         self._check()
@@ -236,7 +240,7 @@ class SimulatedDisk:
                 self.failures += 1
                 if fault.hits == fault.times:
                     self._faults.remove(fault)
-                raise OSError(fault.error, os.strerror(fault.error), path)
+                raise PlantedError(fault.error, os.strerror(fault.error), path)
 
     # The port
 
@@ -349,7 +353,7 @@ class SimulatedDisk:
     def _make(self, parent: Directory, name: str, path: str) -> Inode:
         if self.room_bytes() <= 0:
             self.full_hits += 1
-            raise OSError(errno.ENOSPC, "No space left on device", path)
+            raise PlantedError(errno.ENOSPC, "No space left on device", path)
         node = Inode()
         node.modified_ms = self.now_ms()
         self._step_names(parent, {name: node})

@@ -396,13 +396,16 @@ async def lose_quorum(storm: Storm) -> None:
 # Disks.
 
 
+_DISK_OPERATIONS: Final = ("pwrite", "pwrite", "fsync", "rename", "truncate", "open", "remove", "fsync_directory")
+
+
 async def fail_disk(storm: Storm) -> None:
     """One log directory fails, by an error or because the disk is full; later the broker starts on a mended one."""
 
     async def act(number: int) -> None:
         world, chance = storm.world, storm.chance
         path = chance.choice(world.machines[number].settings["log.dirs"].split(","))
-        operation = chance.choice(["pwrite", "pwrite", "fsync", "rename", "truncate", "open"])
+        operation = chance.choice(_DISK_OPERATIONS)
         code = errno.ENOSPC if operation == "pwrite" and chance.random() < 0.5 else errno.EIO
         await world.fail_disk(number, path, operation, code, heals_after_s=storm.length_s(2))
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from barnabas.protocol.batch import HEADER_BYTES, CorruptBatch, read_header
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.bit_rot import BitRot
+from barnabas.simulation.disk import PlantedError
 from barnabas.simulation.disk_image import Inode
 from barnabas.simulation.machine import Machine
 from replication.partition import Partition
@@ -117,8 +118,17 @@ class Invariants:
                     f"above its end {log.log_end_offset}"
                 )
         self._look_at_controller_epoch()
+        self._look_at_directories()
         for at in self.watched:
             self._look_at_writer(at)
+
+    def _look_at_directories(self) -> None:
+        """A log directory is given up only where its device failed."""
+        for machine in self._machines:
+            if machine.broker is not None:
+                for directory in machine.broker.services.replicas.log_directories.directories:
+                    if directory.failure is not None and not isinstance(directory.failure, PlantedError):
+                        self._report(f"{directory.path} of {machine.host} is offline for {directory.failure!r}")
 
     def _look_at_writer(self, at: TopicPartition) -> None:
         """What was written after a controller was elected that one wrote; leader epochs never fall."""

@@ -69,6 +69,17 @@ def test_a_cut_follower_leaves_the_in_sync_set_and_comes_back():
     assert run_plan(story).violations == []
 
 
+def test_a_directory_that_is_given_up_though_its_device_is_well_is_a_violation():
+    async def story(scene: Scene) -> None:
+        assert await scene.produce(2)
+        machine = next(each for each in scene.world.machines.values() if each.broker_id == scene.followers()[0])
+        assert machine.broker is not None
+        machine.broker.services.replicas.log_directories.directories[0].fail(OSError(9, "Bad file descriptor"))
+        await scene.sleep(1)
+
+    assert "is offline for OSError(9, 'Bad file descriptor')" in broken(run_plan(story))
+
+
 def test_a_story_that_does_not_come_true_is_a_violation():
     async def story(scene: Scene) -> None:
         assert scene.leader() == 99, "nobody has that number"

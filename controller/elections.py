@@ -41,8 +41,8 @@ def elect(
     A live leader stays, and members that are dead or `stale` (back after a restart) leave the in-sync set. Otherwise
     the first assigned replica that lives and is in sync leads, one that is `leaving` only where there is no other. With
     none in sync, a member that is back leads, alone in sync, unless all that are back are `doubtful`; then `best` does,
-    where that is known. With `unclean` and none such, the first that lives leads, and records may be lost. With no
-    candidate the leader is -1.
+    where that is known and lives. With `unclean` and none such, the first that lives leads, and records may be lost.
+    With no candidate the leader is -1.
     """
     in_sync = tuple(broker for broker in present.isr if broker in live and broker not in stale)
     if present.leader in in_sync:
@@ -52,7 +52,9 @@ def elect(
         leader, isr = by_preference[0], in_sync
     else:
         back = returning(replicas, present, live)
-        leader = next((broker for broker in back if broker not in doubtful), NO_LEADER if best is None else best)
+        # The best log may be of a replica whose disk has failed since it told.
+        otherwise = best if best is not None and best in live else NO_LEADER
+        leader = next((broker for broker in back if broker not in doubtful), otherwise)
         if leader == NO_LEADER and unclean:
             leader = next((broker for broker in (*back, *replicas) if broker in live), NO_LEADER)
         isr = present.isr if leader == NO_LEADER else (leader,)

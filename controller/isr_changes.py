@@ -24,7 +24,7 @@ from controller.commands import (
     AlterPartitionOutcome,
     AlterPartitionResult,
 )
-from controller.events import Confirmed, Reply
+from controller.events import Confirmed, Reply, Unknown
 from controller.office import Office, Procedure, batches
 from controller.partitions import check_state
 from controller.replica_moves import on_isr_changed
@@ -115,17 +115,22 @@ def _write(
         return []
     replies = yield writes
     changed: list[TopicPartition] = []
-    doubtful: list[tuple[TopicPartition, Leadership]] = []
+    doubtful: list[tuple[AlterPartitionItem, Leadership, Reply]] = []
     for (item, leadership), reply in zip(wanted, replies, strict=True):
         if isinstance(reply, Confirmed) and isinstance(reply.results[-1], Written):
             _apply(office, item.topic_partition, StateRead(leadership, reply.results[-1].stat.version), result)
             changed.append(item.topic_partition)
         else:
-            doubtful.append((item.topic_partition, leadership))
+            doubtful.append((item, leadership, reply))
     if doubtful:
-        replies = yield [ReadState(at) for at, _ in doubtful]
-        for (at, leadership), read in zip(doubtful, replies, strict=True):
+        replies = yield [ReadState(item.topic_partition) for item, _, _ in doubtful]
+        for (item, leadership, outcome), read in zip(doubtful, replies, strict=True):
+            at = item.topic_partition
             changed += yield from _learn(office, at, leadership, read, result)
+            if isinstance(outcome, Unknown) and isinstance(read, StateRead) and read.version == item.zk_version:
+                # The read may be of a server that lags behind the write, which may be done yet. The leader proposes it
+                # again, and counts on neither meanwhile: another write under the same version is behind the first.
+                result.partitions[at].error_code = ErrorCode.REQUEST_TIMED_OUT
     return changed
 
 

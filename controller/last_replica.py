@@ -6,8 +6,8 @@ while all members that are back are doubtful (their brokers registered as such),
 replicas are asked where their logs end, and when every assigned replica has told, the one with the greatest (last
 leader epoch, end offset) leads. A member that is not doubtful ends the wait, and so does an unclean election.
 
-What was told is forgotten with the registration of the broker that told it. `barnabas.last.replica.defence=false`
-switches the defence off.
+What was told is forgotten with the registration of the broker that told it, and with the disk that it was told of.
+`barnabas.last.replica.defence=false` switches the defence off.
 """
 
 from collections.abc import Collection, Iterable

@@ -270,6 +270,9 @@ class ClusterState:
 
     def apply_replica_failed(self, at: TopicPartition, broker: BrokerId) -> None:
         self.failed_replicas.setdefault(broker, set()).add(at)
+        if at in self.inquests:
+            # What it told of its log holds no more: there is none that could lead.
+            self.inquests[at].pop(broker, None)
 
     def apply_topic(self, name: str, read: TopicRead) -> list[TopicPartition]:
         """Take over a topic's znode; its new partitions are NEW, and returned."""

@@ -226,7 +226,10 @@ class Replicas:
             self._leads_no_more(topic_partition)
         if delete:
             try:
-                self.log_directories.delete_log(topic_partition)
+                if not self.log_directories.delete_log(topic_partition) and self.log_directories.offline_directories():
+                    # It may lie in one of them, and would be there again when that is well.
+                    log.error("%s: its log is in no directory that is online", topic_partition)
+                    return ErrorCode.KAFKA_STORAGE_ERROR
             except LogOffline as error:
                 log.error("%s: its log cannot be removed: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR

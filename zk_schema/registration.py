@@ -64,11 +64,15 @@ async def register_broker(
 ) -> BrokerEpoch:
     """Register, and return the broker epoch. A znode of another session is waited for up to `wait_ms` to go away.
 
+    The time begins anew when the connection was lost: another server that leads gives all sessions theirs anew.
+
     Raises:
         BrokerIdTaken: another session still holds the id.
         SessionLost: register again when a new session is there.
     """
     path, data = broker(broker_id), registration.encode()
+    loop = asyncio.get_running_loop()
+    ends_s: float | None = None
     while True:
         try:
             present = await zk.get(path)
@@ -82,8 +86,9 @@ async def register_broker(
             if isinstance(decision, Registered):
                 return decision.broker_epoch
             if isinstance(decision, Taken):
-                await _wait_for_removal(zk, broker_id, decision, wait_ms)
-                wait_ms = 0
+                ends_s = loop.time() + wait_ms / 1000 if ends_s is None else ends_s
+                if await _wait_for_removal(zk, broker_id, decision, ends_s - loop.time()):
+                    ends_s = None
                 continue
             written = (await zk.write(*decision))[-1]
         except (NodeExists, NodeMissing, VersionMoved, OutcomeUnknown) as error:
@@ -94,32 +99,36 @@ async def register_broker(
         return BrokerEpoch(written.stat.czxid)
 
 
-async def _wait_for_removal(zk: ZooKeeper, broker_id: BrokerId, taken: Taken, wait_ms: int) -> None:
-    """Return once the znode changed, or at once when it has.
+async def _wait_for_removal(zk: ZooKeeper, broker_id: BrokerId, taken: Taken, wait_s: float) -> bool:
+    """Return once the znode changed, or at once when it has; True where the connection was lost instead.
 
     Raises:
         BrokerIdTaken: it stayed.
     """
     path = broker(broker_id)
     changed = asyncio.Event()
+    was_lost = False
 
     def on_event(event: ZooKeeperEvent) -> None:
-        if isinstance(event, Disconnected | Expired) or (isinstance(event, DataChanged) and event.path == path):
+        nonlocal was_lost
+        was_lost |= isinstance(event, Disconnected | Expired)
+        if was_lost or (isinstance(event, DataChanged) and event.path == path):
             changed.set()
 
     end = zk.listen(on_event)
     try:
-        async with asyncio.timeout(wait_ms / 1000):
+        async with asyncio.timeout(wait_s):
             if await zk.exists(path, watch=True) is None:
-                return
+                return False
             log.warning(
-                "broker %d: session %#x at %s holds this id; waiting %d ms for it to end",
+                "broker %d: session %#x at %s holds this id; waiting %.1f s for it to end",
                 broker_id,
                 taken.owner,
                 taken.address,
-                wait_ms,
+                wait_s,
             )
             await changed.wait()
+            return was_lost
     except TimeoutError:
         raise BrokerIdTaken(
             f"broker id {broker_id} is taken: session {taken.owner:#x} has registered it at {taken.address}"

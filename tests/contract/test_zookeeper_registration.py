@@ -70,6 +70,21 @@ async def test_a_restarted_broker_waits_for_the_session_of_its_earlier_life_to_e
     assert stat.ephemeral_owner == later.zk.session_id
 
 
+async def test_a_restarted_broker_waits_on_where_its_connection_is_lost_meanwhile(world: World) -> None:
+    earlier, later = await world.client(), await world.client()
+    await create_persistent_paths(earlier.zk)
+    first = await register_broker(earlier.zk, ONE, at(9092))
+    registering = asyncio.create_task(register_broker(later.zk, ONE, at(9092), wait_ms=20_000))
+    await asyncio.wait([registering], timeout=0.05)
+    world.cut(later)
+    world.restore(later)
+    await later.events.first(Resync, after=1)
+    await asyncio.wait([registering], timeout=0.05)
+    assert not registering.done()
+    await world.expire(earlier)
+    assert await registering > first
+
+
 async def test_after_an_expiry_the_broker_registers_with_a_new_epoch(world: World) -> None:
     client = await world.client()
     await create_persistent_paths(client.zk)

@@ -172,6 +172,12 @@ def test_a_write_of_unknown_outcome_is_judged_by_what_stands(read: list[int], er
     assert outcome(actions) == standing(*read, version=6, error=error)
 
 
+def test_a_write_of_unknown_outcome_that_cannot_be_seen_is_not_judged() -> None:
+    """A server that was connected to anew may lag behind a write that the others have: what it reads proves nothing."""
+    actions = office().handle(request(item(1, 2, 3)), Unknown(), led(1, 7, [1, 2], version=5))
+    assert outcome(actions) == standing(1, 2, version=5, error=ErrorCode.REQUEST_TIMED_OUT)
+
+
 def test_many_partitions_are_under_way_together_and_answered_at_once() -> None:
     core = Office()
     states: dict[TopicPartition, StateRead] = {

@@ -13,7 +13,7 @@ from tests.unit.controller.cluster import Cluster, FakeBroker, until
 from tests.unit.controller.replication import reassign
 from zk_schema import paths
 from zk_schema.ops import Create, Set
-from zk_schema.payloads import ConfigChange, EntityConfig
+from zk_schema.payloads import ConfigChange, EntityConfig, LogDirEvent
 
 AT = TopicPartition("t", 0)
 
@@ -149,6 +149,20 @@ async def test_a_replica_that_cannot_tell_is_waited_for(cluster: Cluster) -> Non
     fourth.has_bad_disk = True
     await rest(cluster)
     assert cluster.leader("t") == -1
+
+
+async def test_a_replica_whose_disk_fails_after_it_has_told_is_waited_for(cluster: Cluster) -> None:
+    await back(cluster, 2, 0, 5)
+    third = await back(cluster, 3, 0, 9)
+    await until(lambda: was_asked(third))
+    await rest(cluster)
+    third.has_bad_disk = True
+    await third.session.write(Create(paths.LOG_DIR_EVENT_PREFIX, LogDirEvent(3).encode(), sequential=True))
+    await rest(cluster)
+    await back(cluster, 4, 0, 6)
+    await rest(cluster)
+    assert cluster.leader("t") == -1
+    assert cluster.state("t", 0).isr == (2,)
 
 
 async def test_an_operator_who_allows_unclean_elections_ends_the_wait(cluster: Cluster) -> None:

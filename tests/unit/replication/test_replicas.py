@@ -175,6 +175,14 @@ async def test_a_partition_that_is_deleted_and_made_again_is_empty_and_leads_fro
 
 
 @virtual_time
+async def test_what_may_lie_in_a_directory_that_is_offline_is_not_said_to_be_deleted() -> None:
+    world = await ReplicaWorld(directories=2).open()
+    world.directory.fail(OSError(5, "gone"))
+    assert await world.stop(DURING_DELETE) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert await world.stop(DURING_DELETE, delete=False) is ErrorCode.NONE
+
+
+@virtual_time
 async def test_stopping_what_is_not_here_is_done_and_deleting_it_takes_its_log() -> None:
     world = await ReplicaWorld().open()
     assert await world.stop(DURING_DELETE) is ErrorCode.NONE

@@ -12,7 +12,7 @@ leader that is still the leader can go on from there (KAFKA-2729).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -115,36 +115,42 @@ def _write(
         return []
     replies = yield writes
     changed: list[TopicPartition] = []
-    doubtful: list[tuple[AlterPartitionItem, Leadership, Reply]] = []
+    doubts: list[_Doubt] = []
     for (item, leadership), reply in zip(wanted, replies, strict=True):
         if isinstance(reply, Confirmed) and isinstance(reply.results[-1], Written):
             _apply(office, item.topic_partition, StateRead(leadership, reply.results[-1].stat.version), result)
             changed.append(item.topic_partition)
         else:
-            doubtful.append((item, leadership, reply))
-    if doubtful:
-        replies = yield [ReadState(item.topic_partition) for item, _, _ in doubtful]
-        for (item, leadership, outcome), read in zip(doubtful, replies, strict=True):
-            at = item.topic_partition
-            changed += yield from _learn(office, at, leadership, read, result)
-            if isinstance(outcome, Unknown) and isinstance(read, StateRead) and read.version == item.zk_version:
-                # The read may be of a server that lags behind the write, which may be done yet. The leader proposes it
-                # again, and counts on neither meanwhile: another write under the same version is behind the first.
-                result.partitions[at].error_code = ErrorCode.REQUEST_TIMED_OUT
+            doubts.append(_Doubt(item, leadership, isinstance(reply, Unknown)))
+    if doubts:
+        replies = yield [ReadState(doubt.item.topic_partition) for doubt in doubts]
+        for doubt, read in zip(doubts, replies, strict=True):
+            changed += yield from _learn(office, doubt, read, result)
     return changed
 
 
-def _learn(
-    office: Office, at: TopicPartition, wanted: Leadership, read: Reply, result: AlterPartitionResult
-) -> Procedure[list[TopicPartition]]:
-    """A write that was refused, or whose outcome is not known, is judged by what stands there now."""
+class _Doubt(NamedTuple):
+    """A write that was refused, or whose outcome is not known."""
+
+    item: AlterPartitionItem
+    wanted: Leadership
+    is_unknown: bool
+
+
+def _learn(office: Office, doubt: _Doubt, read: Reply, result: AlterPartitionResult) -> Procedure[list[TopicPartition]]:
+    """Judge a write by what stands there now."""
+    at = doubt.item.topic_partition
     if not isinstance(read, StateRead):
         yield [Report(f"{at} lost its state znode; it stays as it is", severe=True)]
         result.partitions[at] = AlterPartitionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return []
     check_state(office, at, read)
     _apply(office, at, read, result)
-    if read.leadership != wanted:
+    if doubt.is_unknown and read.version == doubt.item.zk_version:
+        # The read may be of a server that lags behind the write, which may be done yet. The leader proposes it again,
+        # and counts on neither meanwhile: another write under the same version is behind the first.
+        result.partitions[at].error_code = ErrorCode.REQUEST_TIMED_OUT
+    elif read.leadership != doubt.wanted:
         result.partitions[at].error_code = ErrorCode.INVALID_UPDATE_VERSION
     return [at]
 

@@ -17,7 +17,7 @@ def markers_leave_no_time(original: Rule) -> Rule:
     def apply_marker(self: Any, header: Any, *arguments: Any, **named: Any) -> Any:
         completed = original(self, header, *arguments, **named)
         entry = self.get(header.producer_id)
-        entry.last_timestamp, entry.is_active = _NEVER_HEARD_OF, False
+        entry.last_timestamp, entry.is_active, entry.active_ms = _NEVER_HEARD_OF, False, _NEVER_HEARD_OF
         return completed
 
     return apply_marker

@@ -24,8 +24,9 @@ def take_leaderships_for_written(_original: Rule) -> Rule:
 def take_in_sync_sets_for_written(original: Rule) -> Rule:
     """An in-sync set counts as written if only the znode is there."""
 
-    def learn(office: Any, at: Any, wanted: Any, read: Any, result: Any) -> Any:
-        return (yield from original(office, at, wanted, StateRead(wanted, read.version), result))
+    def learn(office: Any, doubt: Any, read: Any, result: Any) -> Any:
+        taken = StateRead(doubt.wanted, read.version)
+        return (yield from original(office, doubt._replace(is_unknown=False), taken, result))
 
     return learn
 

@@ -263,10 +263,12 @@ class Replicas:
 
     def on_directory_failure(self, path: str) -> None:
         """A log directory has failed: its replicas serve nothing any more."""
+        (failed,) = (each for each in self.log_directories.directories if each.path == path)
         for partition in self.partitions():
-            # The log of one that was just moving there may be gone from where it lay before.
-            is_between = partition.log.offline and not partition.is_offline
-            if partition.directory.path == path or is_between:
+            at = partition.topic_partition
+            # One that was just moving there has left where the partition knows its log.
+            has_moved = partition.log.offline and (at in failed.futures or at in failed.logs)
+            if partition.directory is failed or has_moved:
                 self._fetchers.unfollow(partition.topic_partition)
                 partition.go_offline()
                 self._leads_no_more(partition.topic_partition)

@@ -56,9 +56,9 @@ def test_all_that_a_broker_used_counts_where_the_work_is_to_start_it() -> None:
 
 
 def test_where_brokers_end_the_machine_alone_is_watched() -> None:
-    result, usage = watch_machine(lambda: time.sleep(0.05))
-    assert (result, usage.brokers, usage.client) == (None, 0.0, 0.0)
-    assert usage.seconds >= 0.05
+    result, usage = watch_machine(lambda: sum(range(100_000)))
+    assert (result, usage.brokers, usage.client) == (4_999_950_000, 0.0, 0.0)
+    assert usage.seconds > 0
     assert usage.limiter in {"machine", "disk", "waiting"}
 
 

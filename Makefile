@@ -16,7 +16,7 @@ WAITING_TIERS := tests/compatibility tests/differential
 SLOW_TIERS := tests/failover tests/hostile tests/pipeline
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench bench-full pipeline-demo claims sim seeded lock clean
+.PHONY: help up down status test compose-test soak check bench bench-full pipeline-demo claims sim sim-coverage seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -91,6 +91,15 @@ soak: .venv/.stamp-local .venv/.stamp-test
 # Whole clusters in one process, on a virtual clock; a seed replays to the byte.
 sim: .venv/.stamp-local .venv/.stamp-test
 	@$(BIN)/python -m barnabas.simulation --seeds $(RUNS) $(if $(SEED),--first $(SEED)) --workers $(WORKERS) $(ARGS)
+
+# How many lines of what is promised the seeds of two processes run (RUNS=500 takes most of an hour): at least 85 in 100.
+sim-coverage: .venv/.stamp-local .venv/.stamp-test
+	@rm -f .coverage .coverage.*; first=$${SEED:-1}; half=$$(( ($(RUNS) + 1) / 2 )); \
+	for start in $$first $$(( first + half )); do \
+	  $(BIN)/python -m coverage run -p --source=controller,replication,barnabas/storage,broker -m barnabas.simulation \
+	    --first $$start --seeds $$half --workers 1 $(ARGS) & pids="$$pids $$!"; \
+	done; failed=; for pid in $$pids; do wait $$pid || failed=1; done; \
+	$(BIN)/python -m coverage combine -q && $(BIN)/python -m coverage report --skip-covered --fail-under=85 && test -z "$$failed"
 
 # One seed drives all tests of a run that draw; consecutive seeds, and the first failing one is printed and stops it.
 seeded: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline

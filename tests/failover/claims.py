@@ -68,6 +68,7 @@ class Claim:
     least_rate: int = 0
     least_acknowledged: int = 0
     disk: str = "memory"
+    loses_bytes: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,6 +94,7 @@ CLAIMS: Final[Mapping[str, Claim]] = {
         lambda number, drawn: CutPower(drawn.choice(_ROLES), at_once=number % 2 == 1),
         SESSION_TIMEOUT_MS + 2000,
         disk="ext4",
+        loses_bytes=True,
     ),
     "power-all": Claim(
         5,
@@ -229,8 +231,12 @@ def broken(name: str, claim: Claim, report: Report, *, whole: bool) -> list[str]
             found.append(f"{name} {number}: no acknowledgement was pending")
         if outcome.resumed_ms is not None and outcome.resumed_ms > claim.resumes_within_ms:
             found.append(f"{name} {number}: writes resumed after {outcome.resumed_ms} ms")
+        if outcome.silent_ms is not None and outcome.silent_ms > claim.resumes_within_ms:
+            found.append(f"{name} {number}: nothing was acknowledged for {outcome.silent_ms} ms")
         if outcome.isr_seconds > ISR_SECONDS:
             found.append(f"{name} {number}: full ISR after {outcome.isr_seconds} s")
+    if claim.loses_bytes and not any(outcome.lost_bytes for outcome in report.outcomes):
+        found.append(f"{name}: no byte of a log was lost, so nothing was tried")
     if not report.verdict:
         return [*found, f"{name}: not played to the end"]
     found += [f"{name}: {text}" for text in report.verdict["findings"]]
@@ -243,14 +249,16 @@ def broken(name: str, claim: Claim, report: Report, *, whole: bool) -> list[str]
     return found
 
 
-_HEAD: Final = f"{'':>4} {'broker':>6} {'led':>4} {'pending':>8} {'resumed ms':>11} {'full ISR s':>11}  what"
+_HEAD: Final = (
+    f"{'':>4} {'broker':>6} {'led':>4} {'pending':>8} {'resumed ms':>11} {'silent ms':>10} {'full ISR s':>11}  what"
+)
 
 
 def _row(number: int, outcome: Outcome) -> str:
-    resumed = "" if outcome.resumed_ms is None else outcome.resumed_ms
+    resumed, silent = ("" if each is None else each for each in (outcome.resumed_ms, outcome.silent_ms))
     broker = "all" if outcome.broker is None else outcome.broker
     return (
-        f"{number + 1:>4} {broker:>6} {outcome.partitions:>4} {outcome.pending:>8} {resumed:>11} "
+        f"{number + 1:>4} {broker:>6} {outcome.partitions:>4} {outcome.pending:>8} {resumed:>11} {silent:>10} "
         f"{outcome.isr_seconds:>11}  {outcome.fault}"
     )
 
@@ -262,7 +270,11 @@ def summary(report: Report) -> str:
     count = len(report.outcomes) or len(verdict.pop("faults", []))
     lines = [f"{report.claim}, seed {report.seed}: {count} faults, {verdict}"]
     if resumed:
+        silent = sorted(outcome.silent_ms for outcome in report.outcomes if outcome.silent_ms is not None)
         lines.append(f"writes resumed after {resumed[0]} .. {resumed[len(resumed) // 2]} .. {resumed[-1]} ms")
+        lines.append(
+            f"nothing was acknowledged for at most {silent[0]} .. {silent[len(silent) // 2]} .. {silent[-1]} ms"
+        )
         lines.append(f"full ISR after at most {max(outcome.isr_seconds for outcome in report.outcomes)} s")
     return "\n".join([*lines, *(f"BROKEN {text}" for text in report.broken)])
 

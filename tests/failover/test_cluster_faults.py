@@ -96,7 +96,8 @@ def test_a_fault_acts_and_heals_and_writes_go_on(world: RemoteWorld, number: int
     if bound_ms is not None and name != "kill-all" and outcome.partitions:
         assert outcome.pending > 0, "no acknowledgement was pending"
         assert outcome.resumed_ms is not None
-        assert outcome.resumed_ms < bound_ms
+        assert outcome.silent_ms is not None
+        assert max(outcome.resumed_ms, outcome.silent_ms) < bound_ms
 
 
 def test_nothing_is_lost_changed_doubled_or_out_of_order(verdict: Verdict) -> None:

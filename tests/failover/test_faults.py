@@ -205,7 +205,8 @@ def test_a_mark_knows_what_was_pending_and_when_writes_went_on(tmp_path: Path) -
     assert (mark.pending, mark.has_resumed, follower.acknowledged) == ({here: 2}, False, 4)
     with path.open("a") as file:
         file.write(f"i {mark.at_us + 1000} t|0|client|0|3|crc|\nk {mark.at_us + 7000} 0 3 3\n")
-        file.write(f"i {mark.at_us + 8000} t|0|client|0|4|crc|\nk {mark.at_us + 9000} 0 4 4\ne 1 fenced\n")
+        file.write(f"i {mark.at_us + 8000} t|0|client|0|4|crc|\nk {mark.at_us + 29000} 0 4 4\ne 1 fenced\n")
     with pytest.raises(AssertionError, match="client: fenced"):
         follower.look()
     assert (mark.resumed_ms, mark.has_resumed, mark.slowest_ms) == ({here: 7}, True, 7)
+    assert mark.longest_silence_ms == 22

@@ -90,13 +90,22 @@ class Mark:
     """A moment, and how each of some partitions took records from then on.
 
     `pending`: records sent before the moment and not answered by then. `resumed_ms`: when, after the moment, the first
-    record that was sent after it was acknowledged.
+    record that was sent after it was acknowledged. `silent_ms`: the longest time from the moment on in which none was;
+    a broker that goes may serve on for a while first.
     """
 
     at_us: int
     partitions: frozenset[TopicPartition]
     pending: dict[TopicPartition, int] = field(default_factory=dict)
     resumed_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    silent_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    _last_us: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def acknowledged(self, where: TopicPartition, at_us: int) -> None:
+        """A record was, in the order of time."""
+        silent_ms = (at_us - self._last_us.get(where, self.at_us)) // 1000
+        self.silent_ms[where] = max(silent_ms, self.silent_ms.get(where, 0))
+        self._last_us[where] = at_us
 
     @property
     def pending_count(self) -> int:
@@ -109,6 +118,10 @@ class Mark:
     @property
     def slowest_ms(self) -> int:
         return max(self.resumed_ms.values(), default=0)
+
+    @property
+    def longest_silence_ms(self) -> int:
+        return max(self.silent_ms.values(), default=0)
 
 
 class Follower:
@@ -190,6 +203,8 @@ class Follower:
         for mark in self._marks:
             if where not in mark.partitions:
                 continue
+            if is_acknowledged and at_us > mark.at_us:
+                mark.acknowledged(where, at_us)
             if sent_us <= mark.at_us < at_us:
                 mark.pending[where] = mark.pending.get(where, 0) + 1
             elif is_acknowledged and sent_us > mark.at_us and where not in mark.resumed_ms:

@@ -70,7 +70,7 @@ class CutPower(Fault):
     def __init__(self, role: Role | None, *, at_once: bool = False) -> None:
         self.role = role
         self.fails_over = role is not None and not at_once
-        self.lost_bytes: dict[int, int] = {}
+        self._lost_bytes: dict[int, int] = {}
 
     @property
     def name(self) -> str:
@@ -101,8 +101,9 @@ class CutPower(Fault):
         for broker in self._hit:
             broker.disk.unmount()
             broker.disk.mount()
-            self.lost_bytes[broker.id] = self._had[broker.id] - _written(broker, scene.topics)
-        return f"bytes of the logs that were not on the disk: {self.lost_bytes}"
+            self._lost_bytes[broker.id] = self._had[broker.id] - _written(broker, scene.topics)
+        self.lost_bytes = sum(self._lost_bytes.values())
+        return f"bytes of the logs that were not on the disk: {self._lost_bytes}"
 
     def stop(self, scene: Scene) -> None:
         for broker in self._hit:

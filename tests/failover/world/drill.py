@@ -48,7 +48,8 @@ class Outcome:
     """What one fault did. Times are milliseconds from the fault on.
 
     `pending`: records that had no answer when the fault came, of partitions that it took away. `resumed_ms`: until each
-    of these partitions took new records, the slowest of them. `isr_seconds`: from the healing to the full ISR.
+    of these partitions took new records, the slowest of them; `silent_ms`: the longest time in which one took none.
+    `isr_seconds`: from the healing to the full ISR. `lost_bytes`: of logs, by a power cut.
     """
 
     fault: str
@@ -56,6 +57,8 @@ class Outcome:
     partitions: int
     pending: int = 0
     resumed_ms: int | None = None
+    silent_ms: int | None = None
+    lost_bytes: int = 0
     isr_seconds: float = 0.0
     acknowledged: int = 0
     seconds: float = 0.0
@@ -137,6 +140,7 @@ class Drill:
             fault.stop(self.scene)
         outcome.healed = fault.prove_healed(self.scene)
         self._measure(outcome, mark)
+        outcome.lost_bytes = fault.lost_bytes
         outcome.acknowledged = self.follower.acknowledged - acknowledged
         outcome.seconds = round(time.monotonic() - began, 1)
         self.outcomes.append(outcome)
@@ -179,6 +183,7 @@ class Drill:
         self.follower.forget(mark)
         outcome.pending = mark.pending_count
         outcome.resumed_ms = mark.slowest_ms if mark.partitions else None
+        outcome.silent_ms = mark.longest_silence_ms if mark.partitions else None
         outcome.isr_seconds = round(self.world.view.await_full_isr(self.topics, self.replicas, seconds=ISR_SECONDS), 2)
         self.follower.await_acknowledged(_SETTLE_RECORDS, seconds=_RESUME_SECONDS)
 

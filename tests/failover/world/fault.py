@@ -75,6 +75,8 @@ class Fault(ABC):
     hold_seconds: float = 0.0
     target: BrokerNode | None = None
     moment_us: int = 0
+    # Of logs, by a power cut.
+    lost_bytes: int = 0
 
     @property
     @abstractmethod

@@ -67,6 +67,7 @@ class ClientConnection:
     """The sink of one connection's frames."""
 
     __slots__ = (
+        "_accepted_us",
         "_answers",
         "_broker",
         "_clock",
@@ -92,6 +93,7 @@ class ClientConnection:
         self._connection = connection
         self._broker = broker
         self._clock = broker.clock
+        self._accepted_us = broker.clock.monotonic_us()
         self._listener_name = listener_name
         self._peer_host = connection.peer_host
         self._waiting: deque[tuple[bytearray, int]] = deque()
@@ -196,6 +198,7 @@ class ClientConnection:
                 header.client_id,
                 self._peer_host,
                 self._listener_name,
+                self._accepted_us,
             )
             result = route.handler.handle(request, context)
         except CloseConnection as error:

@@ -63,3 +63,5 @@ class RequestContext:
     client_id: str | None
     client_host: str
     listener_name: str
+    accepted_us: int = 0
+    """When its connection was accepted, by the monotonic clock: of two of one client the later is the one in use."""

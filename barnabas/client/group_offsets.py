@@ -1,7 +1,8 @@
 """A group's offsets at its coordinator: committing them in order, and reading them back.
 
 Commits of one consumer are carried out one after the other, in the order of the calls, so that one that is tried again
-never overwrites a later one.
+does not overwrite a later one. What was sent over a connection that was given up may arrive late all the same: a
+Barnabas coordinator refuses it, as the member has gone on over another one; Kafka takes it.
 """
 
 import asyncio

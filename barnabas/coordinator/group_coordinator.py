@@ -267,18 +267,27 @@ class GroupCoordinator:
 
     # Offsets.
 
-    def commit(self, ticket: Ticket, request: OffsetCommitRequest, *, now_ms: int, wall_ms: int) -> Outcome:
-        """OffsetCommit, version 1 and later."""
+    def commit(
+        self, ticket: Ticket, request: OffsetCommitRequest, *, now_ms: int, wall_ms: int, accepted_us: int = 0
+    ) -> Outcome:
+        """OffsetCommit, version 1 and later, over a connection that was accepted at that time.
+
+        A member that had no answer asks again over another connection and goes on there; what comes over the older one
+        after that is late, and would take back what was committed since.
+        """
         group = self._groups.get(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
         if not is_storable(request.group_id):
             error = ErrorCode.INVALID_GROUP_ID
         else:
             error = commit_refusal(self._find(request.group_id), request)
+        if error is ErrorCode.NONE and member is not None and accepted_us < member.accepted_us:
+            error = ErrorCode.REQUEST_TIMED_OUT
         if error is not ErrorCode.NONE:
             return Outcome(replies=[(ticket, refuse_commit(request, error))])
         outcome = commit_offsets(ticket, request, settings=self._offset_settings, wall_ms=wall_ms)
-        member = None if group is None else group.members.get(request.member_id)
-        if group is not None and member is not None:
+        if member is not None:
+            member.accepted_us = accepted_us
             hear_of(member, now_ms)
         return outcome
 

@@ -20,7 +20,7 @@ leader epoch: what was known before them is forgotten, as when they were appende
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from crc32c import crc32c
 
@@ -90,8 +90,39 @@ class SegmentScan:
     """What was gone over because it was synced (`damaged_scan.py`)."""
 
 
+class Readable(Protocol):
+    """What can be read from: a file, or a stretch of it that was read at once."""
+
+    @property
+    def path(self) -> str: ...
+
+    def pread(self, size: int, position: int) -> bytes: ...
+
+
+class _ReadAhead:
+    """A file that is read in stretches, for who goes through it in small steps: a slow device is asked seldom."""
+
+    __slots__ = ("_file", "_position", "_stretch")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._stretch, self._position = b"", 0
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def pread(self, size: int, position: int) -> bytes:
+        at = position - self._position
+        if at < 0 or at + size > len(self._stretch):
+            if size > _REPLAY_WINDOW:
+                return self._file.pread(size, position)
+            self._stretch, self._position, at = self._file.pread(_REPLAY_WINDOW, position), position, 0
+        return self._stretch[at : at + size]
+
+
 def iterate_file_headers(
-    file: File, position: int, end: int, *, window_bytes: int = _LOOKUP_WINDOW
+    file: Readable, position: int, end: int, *, window_bytes: int = _LOOKUP_WINDOW
 ) -> Iterator[tuple[int, BatchHeader]]:
     """The batches from `position`, where one starts, to `end`: (position, header). Raises CorruptSegment."""
     window, window_at = b"", position
@@ -155,15 +186,16 @@ def replay_producers(
     before the damage applied.
     """
     file = disk.open(path, writable=False)
+    ahead = _ReadAhead(file)
     aborted: list[AbortedTxn] = []
     try:
-        for at, header in iterate_file_headers(file, position, end, window_bytes=_REPLAY_WINDOW):
+        for at, header in iterate_file_headers(ahead, position, end):
             if header.base_offset >= upto:
                 break
             if header.next_offset <= producers.end_offset:
                 continue
             try:
-                batch = _read_for_producers(file, at, header, producers)
+                batch = _read_for_producers(ahead, at, header, producers)
                 ended = apply_to_producers(producers, batch, header)
             except CorruptBatch as error:
                 raise CorruptSegment(f"{path}: the batch at byte {at}: {error}") from error
@@ -174,7 +206,7 @@ def replay_producers(
     return aborted
 
 
-def _read_for_producers(file: File, position: int, header: BatchHeader, producers: ProducerState) -> bytes:
+def _read_for_producers(file: Readable, position: int, header: BatchHeader, producers: ProducerState) -> bytes:
     """The bytes of a control batch, none of another. Raises CorruptBatch where a surprising one is damaged."""
     if header.producer_id >= 0 and (header.is_control or not producers.expects(header)):
         verify_at(file, position, header)
@@ -315,7 +347,7 @@ def _checked_batches(file: File, position: int, end: int) -> Iterator[_Checked]:
         position += size
 
 
-def verify_at(file: File, position: int, header: BatchHeader) -> None:
+def verify_at(file: Readable, position: int, header: BatchHeader) -> None:
     """Check a batch's checksum where it lies, however great it is. Raises CorruptBatch."""
     if header.size_bytes <= _SCAN_WINDOW:
         verify_entry(file.pread(header.size_bytes, position), 0, header)
@@ -323,7 +355,7 @@ def verify_at(file: File, position: int, header: BatchHeader) -> None:
         _verify_crc_in_pieces(file, position, header)
 
 
-def _verify_crc_in_pieces(file: File, position: int, header: BatchHeader) -> None:
+def _verify_crc_in_pieces(file: Readable, position: int, header: BatchHeader) -> None:
     is_batch = header.magic == CURRENT_MAGIC
     checksum: Callable[[bytes, int], int] = crc32c if is_batch else zlib.crc32
     at = position + (_CRC_COVERS_FROM if is_batch else _OLD_CRC_COVERS_FROM)

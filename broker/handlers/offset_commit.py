@@ -36,7 +36,9 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
     asked = start_asking_group(
         context,
         request.group_id,
-        lambda machine, ticket, now_ms, wall_ms: machine.commit(ticket, request, now_ms=now_ms, wall_ms=wall_ms),
+        lambda machine, ticket, now_ms, wall_ms: machine.commit(
+            ticket, request, now_ms=now_ms, wall_ms=wall_ms, accepted_us=context.accepted_us
+        ),
         lambda error: refuse_commit(request, error),
         may_be_nameless=True,
     )

@@ -41,6 +41,8 @@ class Member:
     """It was told of the present generation and has not asked for its assignment."""
     session_ends_ms: int = 0
     """Monotonic: when it counts as gone if nothing is heard of it. Kept by `sessions`."""
+    accepted_us: int = 0
+    """When the connection was accepted over which its newest commit came."""
 
     @property
     def is_waiting(self) -> bool:

@@ -1,6 +1,7 @@
 """Cutting a log: what stays, and that indexes, epochs, producers and the high watermark follow."""
 
 from barnabas.protocol.entries import iterate_entries
+from barnabas.simulation.disk import SimulatedDisk
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import NOW, Owner, append, batch, make_log, make_ports, offset_for_timestamp, read_bytes
 
@@ -119,3 +120,16 @@ def test_producers_after_a_cut_come_from_the_snapshot_and_the_batches_after_it(t
     log.truncate_to(8)
     assert log.snapshots.offsets == (3, 6)
     assert [batch.last_sequence for batch in log.producers.get(7).batches] == [5, 6, 7]
+
+
+def test_a_cut_reads_small_batches_of_many_producers_in_stretches():
+    disk = SimulatedDisk()
+    log = make_log("/logs", None, make_ports(disk))
+    for number in range(300):
+        append(log, batch(b"v" * 20, producer=(number, 0, 0)))
+    log.advance_high_watermark(300)
+    reads: list[str] = []
+    disk.on_operation = lambda kind, _: reads.append(kind) if kind == "pread" else None
+    assert log.truncate_to(250)
+    assert len(log.producers) == 250
+    assert len(reads) < 20, "a slow device is asked once for many"

@@ -253,6 +253,7 @@ class Driven:
         instance: str | None = None,
         group: str = "g",
         topics: dict[str, tuple[int, ...]] | None = None,
+        accepted_us: int = 0,
     ) -> set[ErrorCode]:
         """The errors of all partitions."""
         ticket = self.ticket()
@@ -267,7 +268,7 @@ class Driven:
                 for topic, partitions in (topics or {"t": (0,)}).items()
             ],
         )
-        response = self.run(ticket, self.machine.commit(ticket, request, **self.clock))
+        response = self.run(ticket, self.machine.commit(ticket, request, **self.clock, accepted_us=accepted_us))
         return {ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions}
 
     # Whole stories.

@@ -94,6 +94,21 @@ def test_in_a_group_members_of_its_generation_commit(group: Driven) -> None:
     assert group.commit(member_id=follower, generation_id=2) == {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
+def test_a_commit_that_was_tried_again_overwrites_none_that_came_after_it(group: Driven) -> None:
+    leader, follower = group.stable()
+    as_leader = {"member_id": leader, "generation_id": 1}
+    assert group.commit(5, **as_leader, accepted_us=100) == OK
+    assert group.commit(5, **as_leader, accepted_us=200) == OK
+    assert group.commit(6, **as_leader, accepted_us=200) == OK
+    assert group.commit(5, **as_leader, accepted_us=100) == {ErrorCode.REQUEST_TIMED_OUT}
+    assert fetched(group) == {("t", 0): 6}
+    assert group.commit(7, member_id=follower, generation_id=1, accepted_us=100) == OK, "another's connection"
+    group.fail_over()
+    assert group.commit(8, **as_leader, accepted_us=50) == OK, "another broker's clock"
+    assert group.commit(9, generation_id=-1, group="h", accepted_us=2) == OK
+    assert group.commit(10, generation_id=-1, group="h", accepted_us=1) == OK, "nobody knows who that is"
+
+
 def test_a_transaction_is_held_against_the_group_where_it_names_a_member(group: Driven) -> None:
     ok = {ErrorCode.NONE}
     assert txn_commit(group, generation_id=1) == {ErrorCode.ILLEGAL_GENERATION}

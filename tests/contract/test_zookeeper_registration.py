@@ -90,7 +90,7 @@ async def test_after_an_expiry_the_broker_registers_with_a_new_epoch(world: Worl
     await create_persistent_paths(client.zk)
     first = await register_broker(client.zk, ONE, at(9092))
     await world.expire(client)
-    await client.events.first(Resync, after=1)
+    await client.events.new_session()
     assert await register_broker(client.zk, ONE, at(9092)) > first
 
 

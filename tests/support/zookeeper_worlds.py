@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from zk_schema.memory import MemorySession, MemoryZooKeeper
-from zk_schema.port import ZooKeeperEvent
+from zk_schema.port import Resync, ZooKeeperEvent
 from zk_schema.session import KazooSession, split_connect_string
 
 SESSION_TIMEOUT_MS = 4_000
@@ -37,6 +37,13 @@ class Events:
             self._changed.clear()
             async with asyncio.timeout(20):
                 await self._changed.wait()
+
+    async def new_session(self) -> Resync:
+        """The first session after the one it began with. A slow client may come back to that once, before it hears."""
+        after = 1
+        while not (found := await self.first(Resync, after=after)).new_session:
+            after = self.all.index(found, after) + 1
+        return found
 
 
 @dataclass

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from barnabas.protocol.ids import BrokerId
-from tests.support.zookeeper_worlds import World
+from barnabas.protocol.ids import BrokerEpoch, BrokerId
+from tests.support.zookeeper_worlds import Client, World
 from zk_schema import paths
 from zk_schema.cluster_id import create_or_get_cluster_id, create_persistent_paths, new_cluster_id, read_cluster_id
 from zk_schema.ops import Create, Delete
@@ -57,12 +57,18 @@ async def test_an_id_that_another_session_holds_is_refused_with_its_address(worl
     assert stat.czxid == epoch
 
 
-async def test_a_restarted_broker_waits_for_the_session_of_its_earlier_life_to_end(world: World) -> None:
-    earlier, later = await world.client(), await world.client()
+async def restarted(earlier: Client, later: Client) -> tuple[BrokerEpoch, "asyncio.Task[BrokerEpoch]"]:
+    """The epoch of the earlier life, and the later one's registration, which waits for its session."""
     await create_persistent_paths(earlier.zk)
     first = await register_broker(earlier.zk, ONE, at(9092))
     registering = asyncio.create_task(register_broker(later.zk, ONE, at(9092), wait_ms=20_000))
     await asyncio.wait([registering], timeout=0.05)
+    return first, registering
+
+
+async def test_a_restarted_broker_waits_for_the_session_of_its_earlier_life_to_end(world: World) -> None:
+    earlier, later = await world.client(), await world.client()
+    first, registering = await restarted(earlier, later)
     await world.expire(earlier)
     assert await registering > first
     stat = await later.zk.exists(paths.broker(1))
@@ -72,10 +78,7 @@ async def test_a_restarted_broker_waits_for_the_session_of_its_earlier_life_to_e
 
 async def test_a_restarted_broker_waits_on_where_its_connection_is_lost_meanwhile(world: World) -> None:
     earlier, later = await world.client(), await world.client()
-    await create_persistent_paths(earlier.zk)
-    first = await register_broker(earlier.zk, ONE, at(9092))
-    registering = asyncio.create_task(register_broker(later.zk, ONE, at(9092), wait_ms=20_000))
-    await asyncio.wait([registering], timeout=0.05)
+    first, registering = await restarted(earlier, later)
     world.cut(later)
     world.restore(later)
     await later.events.first(Resync, after=1)

@@ -317,18 +317,22 @@ def test_who_was_told_to_come_back_keeps_an_empty_group(group: Driven) -> None:
     assert group.is_parked(group.join(told))
 
 
-def test_expired_offsets_go_in_pieces_and_what_was_committed_in_between_stays(group: Driven) -> None:
-    # KAFKA-13099: one batch for all of them could be larger than a batch may be.
-    partitions = tuple(range(1_000))
+def half_swept() -> tuple[Driven, int]:
+    """A group of whose expired offsets the first piece has gone, and a partition of the rest."""
     group = Driven(offset_settings=OffsetSettings(retention_ms=1_000_000, check_interval_ms=5_000_000))
-    group.commit(topics={"t": partitions})
+    group.commit(topics={"t": tuple(range(1_000))})
     group.batches.clear()
     later_ms = group.wall_ms + 2_000_000
     group._apply(group.machine.on_timer(ExpiryTimer(), now_ms=group.now_ms, wall_ms=later_ms))
     group._apply(group.machine.on_timer(SweepTimer(), **group.clock))
     left = fetched(group)
     assert 0 < len(left) < 1_000
-    again = max(partition for _, partition in left)
+    return group, max(partition for _, partition in left)
+
+
+def test_expired_offsets_go_in_pieces_and_what_was_committed_in_between_stays() -> None:
+    # KAFKA-13099: one batch for all of them could be larger than a batch may be.
+    group, again = half_swept()
     group.commit(99, topics={"t": (again,)})
     group.wait(0)
     assert fetched(group) == {("t", again): 99}
@@ -336,14 +340,7 @@ def test_expired_offsets_go_in_pieces_and_what_was_committed_in_between_stays(gr
 
 
 def test_what_a_transaction_sends_between_two_pieces_of_expired_offsets_stays() -> None:
-    group = Driven(offset_settings=OffsetSettings(retention_ms=1_000_000, check_interval_ms=5_000_000))
-    group.commit(topics={"t": tuple(range(1_000))})
-    later_ms = group.wall_ms + 2_000_000
-    group._apply(group.machine.on_timer(ExpiryTimer(), now_ms=group.now_ms, wall_ms=later_ms))
-    group._apply(group.machine.on_timer(SweepTimer(), **group.clock))
-    left = fetched(group)
-    assert 0 < len(left) < 1_000
-    again = max(partition for _, partition in left)
+    group, again = half_swept()
     assert txn_commit(group, partition=again) == OK
     group.wait(0)
     assert fetched(group) == {("t", again): 1}

@@ -173,6 +173,11 @@ class MemoryZooKeeper:
         for server_session in self._sessions.values():
             self._schedule_expiry(server_session)
 
+    @property
+    def has_sessions_without_client(self) -> bool:
+        """Whether somebody may still seem alive who is gone."""
+        return any(each.connection is None for each in self._sessions.values())
+
     # What clients do.
 
     def accept(self, client: "MemorySession", *, session_id: int, timeout_ms: int) -> Connection:

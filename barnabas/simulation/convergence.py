@@ -1,8 +1,58 @@
 """When a simulated cluster is whole: every partition led, every replica in sync and at one end, nothing left undone."""
 
+from typing import Final
+
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation.world import World
 from zk_schema import paths
+
+LED_S: Final = 10.0
+IN_SYNC_S: Final = 60.0
+
+
+class Recovery:
+    """How long after the last fault every partition was led, and every replica in sync (promise P6).
+
+    A fault lasts as long as ZooKeeper takes those for alive whom it ended: the first bound is one beyond the session timeout.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._since_s = self._ended_s = world.loop.now_s
+        self.led_after_s: float | None = None
+        """From the end of the last fault and of the sessions that it left behind."""
+
+        self.in_sync_after_s: float | None = None
+        """From the end of the last fault."""
+
+        self._late: set[str] = set()
+
+    def look(self) -> None:
+        """To be called every now and then, from the last fault on."""
+        now_s = self._world.loop.now_s
+        if self.led_after_s is None:
+            if self._world.zookeeper.has_sessions_without_client:
+                self._ended_s = now_s
+            if self._is_so("led", leaderless(self._world), now_s - self._ended_s, LED_S):
+                self.led_after_s = now_s - self._ended_s
+        elif self.in_sync_after_s is None:
+            if self._is_so("in sync", _out_of_sync(self._world), now_s - self._since_s, IN_SYNC_S):
+                self.in_sync_after_s = now_s - self._since_s
+
+    def _is_so(self, what: str, why_not: str, after_s: float, within_s: float) -> bool:
+        if why_not and after_s > within_s and what not in self._late:
+            self._late.add(what)
+            self._world.violate(f"not all are {what} {within_s:.0f} s after the last fault: {why_not}")
+        return not why_not
+
+
+def _out_of_sync(world: World) -> str:
+    for at in world.invariants.watched:
+        assignment, state = world.invariants.assignment(at.topic), world.invariants.state(at)
+        replicas = () if assignment is None else assignment.partitions.get(at.partition, ())
+        if state is None or not set(replicas) <= set(state.isr):
+            return f"{at}: {state} of {replicas}"
+    return ""
 
 
 def leaderless(world: World) -> str:

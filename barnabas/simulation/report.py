@@ -28,6 +28,10 @@ def summarise(tallies: Sequence[Tally], *, elapsed_s: float, workers: int) -> di
         "faults_acted": distribution(sum(tally.acted.values()) for tally in tallies),
         "fault_classes": distribution(len(tally.acted) for tally in tallies),
         "leader_changes": distribution(tally.leader_changes for tally in tallies),
+        "led_after_s": distribution(tally.led_after_s for tally in tallies if tally.led_after_s is not None),
+        "in_sync_after_s": distribution(
+            tally.in_sync_after_s for tally in tallies if tally.in_sync_after_s is not None
+        ),
         "converged_after_s": distribution(tally.converged_after_s for tally in tallies if tally.converged),
         "compactions": distribution(tally.compactions for tally in tallies if tally.compactions),
         "blemishes": distribution(tally.blemishes for tally in tallies if tally.blemishes),

@@ -19,7 +19,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.simulation import group_endings, script
 from barnabas.simulation.comparison import differences
 from barnabas.simulation.consumers import ConsumerProcess
-from barnabas.simulation.convergence import leaderless, why_not_converged
+from barnabas.simulation.convergence import Recovery, why_not_converged
 from barnabas.simulation.coordinator_load import Troupe
 from barnabas.simulation.decay import Decay
 from barnabas.simulation.draws import Draws, draw, schedule
@@ -37,7 +37,6 @@ from barnabas.simulation.transaction_check import check_transactions
 from barnabas.simulation.world import World, rack_of
 
 _BOOT_S: Final = 60.0
-_LEADERS_S: Final = 30.0
 _CONVERGE_S: Final = 120.0
 _READ_S: Final = 600.0
 _LOOK_S: Final = 0.25
@@ -63,6 +62,8 @@ class Tally:
     leader_changes: int = 0
     converged: bool = False
     converged_after_s: float = 0.0
+    led_after_s: float | None = None
+    in_sync_after_s: float | None = None
     compactions: int = 0
     blemishes: int = 0
     """Places of replicas that rotted; all were mended, if it converged."""
@@ -102,6 +103,7 @@ class Trial:
         self.world = World(loop, seed, brokers=draws.brokers, settings=draws.settings, racks=draws.racks)
         self.liveness = Liveness(self.world)
         self.tally = Tally(seed, brokers=draws.brokers)
+        self._recovery: Recovery | None = None
         self._partitions: list[TopicPartition] = []
         self._troupe = Troupe(self.world, draws.coordinators, [])
 
@@ -226,8 +228,8 @@ class Trial:
     async def _converge(self) -> bool:
         """The cluster becomes whole by itself, while clients go on for a while."""
         world, healed_s = self.world, self._loop.now_s
-        if not await world.until(lambda: not leaderless(world), timeout_s=_LEADERS_S):
-            world.violate(f"without a leader {_LEADERS_S:.0f} s after the last fault: {leaderless(world)}")
+        recovery = self._recovery = Recovery(world)
+        await world.until(lambda: recovery.led_after_s is not None, timeout_s=_CONVERGE_S)
         await asyncio.sleep(2)
         world.stage.is_over = True
         troupe = self._troupe
@@ -271,6 +273,8 @@ class Trial:
             await asyncio.sleep(_LOOK_S)
             turn += 1
             invariants.look()
+            if self._recovery is not None:
+                self._recovery.look()
             if not turn % _LIVENESS_EVERY:
                 liveness.look()
             if not turn % _COMPARE_EVERY:
@@ -286,6 +290,8 @@ class Trial:
         tally.operations = world.stage.count.requests + world.stage.count.polls
         tally.acknowledged = world.history.acknowledged_count
         tally.acted = dict(sorted(world.acted.items()))
+        if self._recovery is not None:
+            tally.led_after_s, tally.in_sync_after_s = self._recovery.led_after_s, self._recovery.in_sync_after_s
         tally.leader_changes = world.invariants.leader_changes
         tally.compactions = sum(machine.disk.swaps for machine in world.machines.values())
         tally.blemishes = world.rot.struck

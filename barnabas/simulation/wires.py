@@ -51,6 +51,11 @@ class WireWeather:
     split_chance: float = 0.0
     window_bytes: int = 256 * 1024
 
+    @property
+    def mean_s(self) -> float:
+        """How long a piece takes on average."""
+        return sum(self.latency_s) / 2 + self.spike_chance * self.spike_s / 2
+
 
 @dataclass(slots=True, frozen=True)
 class _Lost:

@@ -13,7 +13,7 @@ IN_SYNC_S: Final = 60.0
 class Recovery:
     """How long after the last fault every partition was led, and every replica in sync (promise P6).
 
-    A fault lasts as long as ZooKeeper takes those for alive whom it ended: the first bound is one beyond the session timeout.
+    A fault lasts as long as ZooKeeper takes those for alive whom it ended: the first bound is beyond the session timeout.
     """
 
     def __init__(self, world: World) -> None:
@@ -33,17 +33,19 @@ class Recovery:
         if self.led_after_s is None:
             if self._world.zookeeper.has_sessions_without_client:
                 self._ended_s = now_s
-            if self._is_so("led", leaderless(self._world), now_s - self._ended_s, LED_S):
-                self.led_after_s = now_s - self._ended_s
+            self.led_after_s = self._judge("led", leaderless(self._world), now_s - self._ended_s, LED_S)
         elif self.in_sync_after_s is None:
-            if self._is_so("in sync", _out_of_sync(self._world), now_s - self._since_s, IN_SYNC_S):
-                self.in_sync_after_s = now_s - self._since_s
+            why_not = _out_of_sync(self._world)
+            self.in_sync_after_s = self._judge("in sync", why_not, now_s - self._since_s, IN_SYNC_S)
 
-    def _is_so(self, what: str, why_not: str, after_s: float, within_s: float) -> bool:
-        if why_not and after_s > within_s and what not in self._late:
+    def _judge(self, what: str, why_not: str, after_s: float, within_s: float) -> float | None:
+        """The seconds that it took, once it is so."""
+        if not why_not:
+            return after_s
+        if after_s > within_s and what not in self._late:
             self._late.add(what)
             self._world.violate(f"not all are {what} {within_s:.0f} s after the last fault: {why_not}")
-        return not why_not
+        return None
 
 
 def _out_of_sync(world: World) -> str:

@@ -30,8 +30,8 @@ COMMITTED_S: Final = 20.0
 IN_SYNC_S: Final = 30.0
 ANSWERED_S: Final = 30.0
 _SLOW_S: Final = 0.05
-"""Where messages take so long on average, a leader that is written to all the time may stay ahead of its followers: each
-fetch brings what one segment has left."""
+"""Where messages take so long on average, a leader that is written to all the time may stay ahead of its followers: a
+fetch brings no more than one segment has."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ IN_SYNC_S: Final = 60.0
 class Recovery:
     """How long after the last fault every partition was led, and every replica in sync (promise P6).
 
-    A fault lasts as long as ZooKeeper takes those for alive whom it ended: the first bound is beyond the session timeout.
+    A fault lasts as long as ZooKeeper takes those for alive whom it ended; the first bound begins then.
     """
 
     def __init__(self, world: World) -> None:

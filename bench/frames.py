@@ -62,6 +62,11 @@ def produce(
     return ProduceLoad(_framed(0, PRODUCE_VERSION, body), records, record_bytes)
 
 
+def api_versions() -> bytes:
+    """The cheapest question that every broker answers."""
+    return _framed(18, 0, b"")
+
+
 def produce_error(answer: bytes | bytearray, topic: str) -> int:
     """The error that a Produce of one partition got; `answer` is without its size."""
     # Before it: the correlation id, one topic with its name, one partition with its number.

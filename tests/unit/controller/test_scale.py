@@ -23,6 +23,8 @@ def test_a_broker_that_goes_costs_what_it_held_and_not_what_the_cluster_holds(br
     assert came.messages <= 2 * ceil(held / BATCH_PARTITIONS) * (brokers + 1) + ceil(partitions / BATCH_PARTITIONS)
     assert shut.writes == shut.partitions
     assert shut.reads == 0
+    assert shut.messages <= 2 * brokers * ceil(held / BATCH_PARTITIONS)
     # Reading what stands there, and nothing written where nothing changed.
     assert takeover.reads <= partitions + ceil(partitions / 1_000) + brokers + 15
     assert takeover.writes <= 5
+    assert takeover.messages <= 2 * brokers * (ceil(partitions / BATCH_PARTITIONS) + 1)

@@ -142,6 +142,12 @@ def test_every_fault_of_the_catalogue_says_what_it_does() -> None:
     )
 
 
+def test_a_pause_that_is_shorter_than_a_session_is_not_drawn_out_until_another_leads() -> None:
+    pauses = {name: make() for name, make in catalogue.FAULTS.items() if name.startswith("pause-")}
+    assert len(pauses) == 2 * len(Role)
+    assert all(pause.fails_over != name.endswith("-briefly") for name, pause in pauses.items())
+
+
 CUT_AND_HEAL = """
 import subprocess, sys
 from tests.failover.world.network import Cut, Network, both_ways

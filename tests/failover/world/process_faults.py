@@ -3,7 +3,7 @@
 import signal
 
 from tests.failover.load.history_file import now_us
-from tests.failover.world.broker_node import BrokerNode
+from tests.failover.world.broker_node import SESSION_TIMEOUT_MS, BrokerNode
 from tests.failover.world.fault import BrokerFault, DidNotAct, DidNotHeal, Fault, Role, Scene, answers, prove_serves
 
 
@@ -70,6 +70,8 @@ class Pause(BrokerFault):
     def __init__(self, role: Role, *, seconds: float) -> None:
         super().__init__(role)
         self.hold_seconds = seconds
+        # A shorter one is over before anybody else may lead: the pause is not drawn out until somebody does.
+        self.fails_over = seconds * 1000 > SESSION_TIMEOUT_MS
 
     @property
     def name(self) -> str:

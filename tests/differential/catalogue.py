@@ -5,7 +5,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
+from tests.differential.cluster_conversation import Cluster, ClusterConversation
 from tests.differential.conversation import Conversation, Server, SetupFailed
 from tests.differential.normalise import Value
 from tests.support.kafka import ONE_BROKER_SETTINGS
@@ -61,6 +63,25 @@ GROUPS = (
     "transaction_listings",
 )
 
+THREE_BROKER_GROUPS = (
+    "cluster_controller",
+    "cluster_metadata",
+    "cluster_topics",
+    "cluster_produce",
+    "cluster_fetch",
+    "cluster_fetch_replicas",
+    "cluster_offsets",
+    "cluster_log_dirs",
+    "cluster_configs",
+    "cluster_coordinators",
+    "cluster_reassignments",
+    "cluster_moves",
+    "cluster_elections",
+)
+"""What is asked of a cluster of three; the others are asked of one broker."""
+
+ALL_GROUPS = GROUPS + THREE_BROKER_GROUPS
+
 SERVER_SETTINGS = {
     # The records of the corpus are stamped in 2020, so that a time near now can only be the server's.
     "log.retention.ms": "-1",
@@ -69,7 +90,7 @@ SERVER_SETTINGS = {
     # Groups and transactions on a single broker, without a wait for members that might come.
     **ONE_BROKER_SETTINGS,
 }
-"""What both servers are configured with, beside addresses and directories; the broker id is 1."""
+"""What both single servers are configured with, beside addresses and directories; the broker id is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +99,7 @@ class Scenario:
 
     group: str
     name: str
-    play: Callable[[Conversation], None]
+    play: Callable[[Any], None]
 
 
 def scenarios(group: str) -> Iterator[Scenario]:
@@ -97,15 +118,15 @@ class Played:
     asked: set[tuple[int, int]] = field(default_factory=set)
 
 
-def play(group: str, server: Server) -> Played:
-    """Have the talks of a group with a server.
+def play(group: str, asked: Server | Cluster) -> Played:
+    """Have the talks of a group with a server, or with a cluster.
 
     A talk that cannot go on, because a preparation was refused or an answer that it builds on is missing, says so in a
     last answer of its own.
     """
     played = Played()
     for scenario in scenarios(group):
-        talk = Conversation(server, group, scenario.name)
+        talk = _begin(asked, group, scenario.name)
         try:
             scenario.play(talk)
         except (SetupFailed, ConnectionClosed, NoAnswer, OSError, AttributeError) as error:
@@ -115,6 +136,12 @@ def play(group: str, server: Server) -> Played:
         played.answers.update(talk.answers)
         played.asked |= talk.asked
     return played
+
+
+def _begin(asked: Server | Cluster, group: str, scenario: str) -> Conversation | ClusterConversation:
+    if isinstance(asked, Cluster):
+        return ClusterConversation(asked, group, scenario)
+    return Conversation(asked, group, scenario)
 
 
 def _is_scenario(module: ModuleType, name: str, candidate: object) -> bool:

@@ -123,7 +123,7 @@ class Conversation:
     def ask_until_gone(self, name: str, version: int, request: object) -> Any:
         """Ask again while the answer has topics, and record the first that has none."""
         deadline = time.monotonic() + _SETUP_SECONDS
-        while self._prepare(version, request).topics:
+        while self.prepare(version, request).topics:
             if time.monotonic() > deadline:
                 raise SetupFailed(f"{name}: topics are still there")
             time.sleep(0.01)
@@ -174,9 +174,19 @@ class Conversation:
         """Record something seen that is not an answer."""
         self._keep(name, value)
 
+    def beside(self, server: Server) -> "Conversation":
+        """The same scenario's talk with another server: what is noted goes to one place, and ids keep their names."""
+        other = Conversation(server, self.group, self.scenario, self.answers, self.asked)
+        other._normaliser = self._normaliser
+        return other
+
     def show_content(self) -> None:
         """Record batches by their records from now on: the server compresses in what follows."""
         self._normaliser.shows_content = True
+
+    def name_roles(self) -> None:
+        """Name the controller and coordinators by their roles from now on: each may be any of several brokers."""
+        self._normaliser.names_roles = True
 
     def reconnect(self) -> None:
         """Close the connection; the next request opens a new one."""
@@ -199,12 +209,13 @@ class Conversation:
         self.await_leaders(name, partitions)
         return name
 
-    def await_broker_config(self, key: str, value: str | None) -> None:
-        """Return when broker 1 tells this value, or none, of a key that ZooKeeper sets. Not recorded."""
-        wanted = describe_configs.DescribeConfigsRequest([describe_configs.DescribeConfigsResource(4, "1", [key])])
+    def await_broker_config(self, key: str, value: str | None, *, broker: int = 1) -> None:
+        """Return when the broker tells this value, or none, of a key that ZooKeeper sets. Not recorded."""
+        resource = describe_configs.DescribeConfigsResource(4, str(broker), [key])
+        wanted = describe_configs.DescribeConfigsRequest([resource])
         deadline = time.monotonic() + _SETUP_SECONDS
         while True:
-            (result,) = self._prepare(1, wanted).results
+            (result,) = self.prepare(1, wanted).results
             told = [each.value for each in result.configs if each.config_source in (2, 3)]
             if told == ([] if value is None else [value]):
                 return
@@ -232,7 +243,7 @@ class Conversation:
 
     def _await_errors(self, passing: set[ErrorCode], version: int, request: object) -> None:
         deadline = time.monotonic() + _SETUP_SECONDS
-        while errors_of(answer := self._prepare(version, request)) & passing:
+        while errors_of(answer := self.prepare(version, request)) & passing:
             if time.monotonic() > deadline:
                 raise SetupFailed(f"still {answer}")
             time.sleep(0.02)
@@ -253,7 +264,7 @@ class Conversation:
             topics=[metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
         while True:
-            (found,) = self._prepare(4, request).topics
+            (found,) = self.prepare(4, request).topics
             if len([one for one in found.partitions if one.leader_id >= 0]) == partitions:
                 return
             if time.monotonic() > deadline:
@@ -267,8 +278,8 @@ class Conversation:
         asked = list_offsets.ListOffsetRequest(-1, 0, [list_offsets.ListOffsetTopic(topic, [partition])])
         deadline = time.monotonic() + _SETUP_SECONDS
         while (
-            self._prepare(4, wanted).topics[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            or self._prepare(1, asked).topics[0].partitions[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self.prepare(4, wanted).topics[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            or self.prepare(1, asked).topics[0].partitions[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ):
             if time.monotonic() > deadline:
                 raise SetupFailed(f"{topic} is still there")
@@ -280,13 +291,13 @@ class Conversation:
             data = produce.PartitionProduceData(partition_index=partition, records=batch)
             wanted = [produce.TopicProduceData(name=topic, partitions=[data])]
             request = produce.ProduceRequest(transactional_id=None, acks=-1, timeout_ms=15_000, topics=wanted)
-            (result,) = self._prepare(3, request).responses[0].partitions
+            (result,) = self.prepare(3, request).responses[0].partitions
             if result.error_code != ErrorCode.NONE:
                 raise SetupFailed(f"{topic}: {ErrorCode(result.error_code).name}")
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and return when it is gone. Not recorded."""
-        (result,) = self._prepare(1, delete_topics.DeleteTopicsRequest([topic], 15_000)).responses
+        (result,) = self.prepare(1, delete_topics.DeleteTopicsRequest([topic], 15_000)).responses
         if result.error_code != ErrorCode.NONE:
             raise SetupFailed(f"{topic}: {ErrorCode(result.error_code).name}")
         self.await_absence(topic)
@@ -304,10 +315,11 @@ class Conversation:
             replication_factor=1,
             configs=[create_topics.CreateableTopicConfig(key, value) for key, value in configs.items()],
         )
-        answer = self._prepare(2, create_topics.CreateTopicsRequest([topic], 15_000))
+        answer = self.prepare(2, create_topics.CreateTopicsRequest([topic], 15_000))
         return ErrorCode(answer.topics[0].error_code)
 
-    def _prepare(self, version: int, request: object) -> Any:
+    def prepare(self, version: int, request: object) -> Any:
+        """Ask over the second connection. Not recorded."""
         if self._setup is None:
             self._setup = RawConnection(self.server.host, self.server.port, timeout_seconds=_SETUP_SECONDS)
         key = api_key_of(request)

@@ -4,8 +4,8 @@ Replaced is what no two servers can have in common: addresses, the cluster's id,
 random ends of member ids (by the order in which a scenario met them), wall-clock times (recognised by being near now:
 the corpus stamps its records in 2020), and what an operator's paths and addresses put into configuration values. Words
 for humans, which are error messages and documentation, are kept as being there, empty or absent. Lists in which Kafka
-promises no order become maps by their key. Topics and groups of other scenarios are left out of an answer that lists
-all. Everything else is kept, and fields that the version lacks are left out.
+promises no order become maps by their key, and replicas in sync are sorted. Topics and groups of other scenarios are
+left out of an answer that lists all. Everything else is kept, and fields that the version lacks are left out.
 """
 
 import re
@@ -34,6 +34,14 @@ _ADDRESSES = {"host", "port", "log_dir"}
 _NO_ADDRESS = ("", -1)
 _MEMBERS = {"member_id", "leader"}
 _GIVEN_ID = re.compile("(.*)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.DOTALL)
+_SET = "isr_nodes"
+_ROLES = {
+    ("MetadataResponse", "controller_id"): "controller",
+    ("DescribeClusterResponse", "controller_id"): "controller",
+    ("FindCoordinatorResponse", "node_id"): "coordinator",
+}
+_TOPICS_OF_ALL = {"OngoingTopicReassignment": "name", "ReplicaElectionResult": "topic"}
+_OF_A_CLUSTER = "cluster-"
 _TEXTS = {"error_message", "documentation", "batch_index_error_message"}
 _TIMES = {"log_append_time_ms", "timestamp", "first_timestamp", "max_timestamp"}
 _LOCAL_CONFIGS = {
@@ -80,6 +88,8 @@ _KEYS_OF_UNORDERED: dict[str, tuple[str, ...]] = {
     "OffsetFetchResponsePartition": ("partition_index",),
     "OffsetFetchResponseTopic": ("name",),
     "OffsetForLeaderPartitionResult": ("partition_index",),
+    "OngoingPartitionReassignment": ("partition_index",),
+    "OngoingTopicReassignment": ("name",),
     "PartitionResult": ("partition_id",),
     "ReassignablePartitionResponse": ("partition_index",),
     "ReassignableTopicResponse": ("name",),
@@ -108,6 +118,8 @@ class Normaliser:
         self._topic_prefix = topic_prefix
         self.shows_content = False
         """Whether batches are shown by their records: where the server compresses, sizes and checksums are its own."""
+        self.names_roles = False
+        """Whether the controller and coordinators are named by what they are: one of several brokers becomes each."""
         self._ids: dict[tuple[str, int | str], str] = {}
 
     def message(self, message: Any, version: int) -> dict[str, Value]:
@@ -125,9 +137,13 @@ class Normaliser:
         if isinstance(declared.kind, StructOf):
             return self.message(value, version)
         if isinstance(declared.kind, ArrayOf):
+            if name == _SET:
+                value = sorted(value)
             return None if value is None else self._array(value, version)
         if name == "value" and getattr(owner, "name", None) in _LOCAL_CONFIGS:
             return value if value is None else "<local>"
+        if self.names_roles and (role := _ROLES.get((type(owner).__name__, name))) and value >= 0:
+            return self._numbered(role, value)
         return self._scalar(name, value)
 
     def _array(self, items: Sequence[Any], version: int) -> Value:
@@ -138,6 +154,8 @@ class Normaliser:
             items = [one for one in items if one.group_id.startswith(f"{self._topic_prefix}-")]
         if kind == "DescribeLogDirsTopic":
             items = [one for one in items if self._is_ours(one.name, alone=False)]
+        if self.names_roles and kind in _TOPICS_OF_ALL:
+            items = [one for one in items if not self._is_of_another(getattr(one, _TOPICS_OF_ALL[kind]))]
         if kind not in _KEYS_OF_UNORDERED:
             return [self.message(one, version) if hasattr(one, "__slots__") else one for one in items]
         names = _KEYS_OF_UNORDERED[kind]
@@ -150,6 +168,10 @@ class Normaliser:
 
     def _is_ours(self, topic: str, *, alone: bool) -> bool:
         return alone or re.fullmatch(f"{re.escape(self._topic_prefix)}-\\d+", topic) is not None
+
+    def _is_of_another(self, topic: str) -> bool:
+        """Whether another scenario of a cluster made the topic."""
+        return topic.startswith(_OF_A_CLUSTER) and not self._is_ours(topic, alone=False)
 
     def _scalar(self, name: str, value: Any) -> Value:
         if name in _NAMED_IDS:

@@ -5,19 +5,21 @@ import json
 import pytest
 
 from tests.differential.answers import layout, load
-from tests.differential.catalogue import GROUPS, scenarios
+from tests.differential.catalogue import ALL_GROUPS, THREE_BROKER_GROUPS, scenarios
 from tests.differential.differences import ABSENT, Difference, Permitted, differences, read_permitted, report
 from tests.differential.normalise import Value
 
 REQUESTS_AT_LEAST = 400
+OF_THREE_AT_LEAST = 400
 PERMITTED_AT_MOST = 20
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
-    assert sum(len(load(group)) for group in GROUPS) >= REQUESTS_AT_LEAST
+    assert sum(len(load(group)) for group in ALL_GROUPS) >= REQUESTS_AT_LEAST
+    assert sum(len(load(group)) for group in THREE_BROKER_GROUPS) >= OF_THREE_AT_LEAST
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", ALL_GROUPS)
 def test_every_scenario_has_answers_and_every_answer_a_scenario(group: str) -> None:
     assert {name.split(":")[0] for name in load(group)} == {scenario.name for scenario in scenarios(group)}
 

@@ -2,34 +2,21 @@
 
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
     CreatePartitionsRequest,
-    CreatePartitionsTopic,
 )
 from tests.differential.batches import batch
+from tests.differential.controller_requests import grow
 from tests.differential.conversation import Conversation
 from tests.differential.requests import list_offsets_of, metadata_of, produce_to
 
 VERSIONS = range(4)
 
 
-def _grow(
-    topic: str,
-    count: int,
-    assignments: list[list[int]] | None = None,
-    *,
-    timeout_ms: int = 15_000,
-    validate_only: bool = False,
-) -> CreatePartitionsRequest:
-    brokers = None if assignments is None else [CreatePartitionsAssignment(one) for one in assignments]
-    return CreatePartitionsRequest([CreatePartitionsTopic(topic, count, brokers)], timeout_ms, validate_only)
-
-
 def every_version_adds_partitions(talk: Conversation) -> None:
     topic = talk.new_topic()
     for version in VERSIONS:
         count = version + 2
-        talk.ask(f"version {version}", version, _grow(topic, count))
+        talk.ask(f"version {version}", version, grow(topic, count))
         talk.await_leaders(topic, count)
         talk.ask(f"version {version}, described", 7, metadata_of(topic))
 
@@ -37,7 +24,7 @@ def every_version_adds_partitions(talk: Conversation) -> None:
 def new_partitions_are_used_and_old_ones_keep_their_records(talk: Conversation) -> None:
     topic = talk.new_topic()
     talk.write(topic, batch(b"a", b"b"))
-    talk.ask("grown", 3, _grow(topic, 3))
+    talk.ask("grown", 3, grow(topic, 3))
     talk.await_leaders(topic, 3)
     talk.ask("produce to a new one", 8, produce_to(8, topic, batch(b"c"), partition=2))
     talk.ask("the ends", 5, list_offsets_of(topic, -1, -1, -1))
@@ -48,14 +35,14 @@ def counts_that_do_not_grow(talk: Conversation) -> None:
     # The least int32 is left out: Kafka 2.7 takes it for a huge growth and never answers again.
     for count in (3, 2, 1, 0, -1, -1000):
         for version in (0, 3):
-            talk.ask(f"{count}, version {version}", version, _grow(topic, count))
+            talk.ask(f"{count}, version {version}", version, grow(topic, count))
 
 
 def assignments_by_hand(talk: Conversation) -> None:
     topic = talk.new_topic()
     for version in VERSIONS:
         count = version + 2
-        talk.ask(f"version {version}", version, _grow(topic, count, [[1]]))
+        talk.ask(f"version {version}", version, grow(topic, count, [[1]]))
         talk.await_leaders(topic, count)
 
 
@@ -72,34 +59,34 @@ def assignments_that_are_refused(talk: Conversation) -> None:
         "replicas that differ in number": (3, [[1], [1, 2]]),
     }
     for name, (count, assignments) in cases.items():
-        talk.ask(name, 3, _grow(topic, count, assignments, validate_only=True))
+        talk.ask(name, 3, grow(topic, count, assignments, validate_only=True))
 
 
 def only_trying_adds_nothing(talk: Conversation) -> None:
     topic = talk.new_topic()
     for version in VERSIONS:
-        talk.ask(f"version {version}", version, _grow(topic, 5, validate_only=True))
+        talk.ask(f"version {version}", version, grow(topic, 5, validate_only=True))
     talk.ask("it has not grown", 7, metadata_of(topic))
 
 
 def unknown_topics(talk: Conversation) -> None:
     for version in VERSIONS:
-        talk.ask(f"version {version}", version, _grow("never-made", 3))
+        talk.ask(f"version {version}", version, grow("never-made", 3))
     for name in ("", "a b", "x" * 250):
-        talk.ask(f"called {name[:5]!r}", 3, _grow(name, 3))
+        talk.ask(f"called {name[:5]!r}", 3, grow(name, 3))
 
 
 def a_topic_named_twice(talk: Conversation) -> None:
     topic, other = talk.new_topic(), talk.new_topic()
-    request = _grow(topic, 2)
-    request.topics += _grow(topic, 3).topics + _grow(other, 2).topics
+    request = grow(topic, 2)
+    request.topics += grow(topic, 3).topics + grow(other, 2).topics
     talk.ask("beside another one", 3, request)
 
 
 def several_topics_at_once(talk: Conversation) -> None:
     first, second = talk.new_topic(), talk.new_topic(partitions=2)
-    request = _grow(first, 2)
-    request.topics += _grow(second, 1).topics + _grow("never-made", 2).topics
+    request = grow(first, 2)
+    request.topics += grow(second, 1).topics + grow("never-made", 2).topics
     talk.ask("one good, two bad", 3, request)
     for version in VERSIONS:
         talk.ask(f"none, version {version}", version, CreatePartitionsRequest([], 15_000, False))
@@ -108,9 +95,9 @@ def several_topics_at_once(talk: Conversation) -> None:
 def a_time_that_is_too_short(talk: Conversation) -> None:
     for count, timeout_ms in ((2, 0), (3, -1)):
         topic = talk.new_topic()
-        talk.ask(f"{timeout_ms} ms", 3, _grow(topic, count, timeout_ms=timeout_ms))
+        talk.ask(f"{timeout_ms} ms", 3, grow(topic, count, timeout_ms=timeout_ms))
         talk.await_leaders(topic, count)
-    talk.ask("0 ms, only tried", 3, _grow(topic, 9, timeout_ms=0, validate_only=True))
+    talk.ask("0 ms, only tried", 3, grow(topic, 9, timeout_ms=0, validate_only=True))
 
 
 def requests_that_cannot_be_read(talk: Conversation) -> None:

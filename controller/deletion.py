@@ -5,6 +5,9 @@ and to remove its log. When every replica answered that it did, the topic's znod
 the request, children before. A replica whose broker is gone, or that could not remove its log, makes the topic
 ineligible: it stays half deleted and is tried again when such a broker comes (back). A topic in deletion is never
 given a leader.
+
+The deletion of a topic whose replicas move begins when they have moved, or when the moves are cancelled. Until then the
+topic is served, and whoever asked for its deletion waits; Kafka hides it at once, and lets nobody cancel.
 """
 
 from collections.abc import Collection, Iterable, Sequence

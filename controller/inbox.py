@@ -59,7 +59,10 @@ class Mark:
 
 
 class NotController(Exception):
-    """This broker is not in office, or left it before it answered; its text names the broker."""
+    """This broker is not in office, or left it before it answered; the text is fit for a client."""
+
+    def __init__(self, broker_id: BrokerId) -> None:
+        super().__init__(f"broker {broker_id} is not the controller; Metadata names the one that is")
 
 
 class Inbox:

@@ -24,7 +24,7 @@ from broker.registry import Handler
 from broker.services import RequestContext, Services
 from broker.turns import Turns
 from controller.inbox import NotController
-from controller.questions import AlterReassignments, Outcome, Outcomes
+from controller.questions import AlterReassignments, Outcomes
 
 
 async def handle(
@@ -36,10 +36,10 @@ async def handle(
     targets = await turns.finish(_targets(request))
     try:
         outcomes = await broker.controller.ask(AlterReassignments(targets))
-    except NotController:
+    except NotController as elsewhere:
         error = ErrorCode.NOT_CONTROLLER
-        responses = await turns.finish(_responses(dict.fromkeys(targets, Outcome(error)), broker))
-        return AlterPartitionReassignmentsResponse(error_code=error, error_message=None, responses=responses)
+        broker.metrics.count_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, error)
+        return AlterPartitionReassignmentsResponse(error_code=error, error_message=str(elsewhere))
     return AlterPartitionReassignmentsResponse(responses=await turns.finish(_responses(outcomes, broker)))
 
 

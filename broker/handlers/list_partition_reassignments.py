@@ -33,9 +33,10 @@ async def handle(
     wanted = None if request.topics is None else await turns.finish(_wanted(request.topics))
     try:
         found = await broker.controller.ask(ListReassignments(wanted))
-    except NotController:
-        broker.metrics.count_error(ApiKey.LIST_PARTITION_REASSIGNMENTS, ErrorCode.NOT_CONTROLLER)
-        return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
+    except NotController as elsewhere:
+        error = ErrorCode.NOT_CONTROLLER
+        broker.metrics.count_error(ApiKey.LIST_PARTITION_REASSIGNMENTS, error)
+        return ListPartitionReassignmentsResponse(error_code=error, error_message=str(elsewhere))
     return ListPartitionReassignmentsResponse(topics=await turns.finish(_listed(found)))
 
 

@@ -32,9 +32,10 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
         updates.setdefault(each.feature, update)
     try:
         done = await broker.controller.ask(UpdateFeatures(tuple(updates.values())))
-    except NotController:
-        broker.metrics.count_error(ApiKey.UPDATE_FEATURES, ErrorCode.NOT_CONTROLLER)
-        return UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
+    except NotController as elsewhere:
+        error = ErrorCode.NOT_CONTROLLER
+        broker.metrics.count_error(ApiKey.UPDATE_FEATURES, error)
+        return UpdateFeaturesResponse(error_code=error, error_message=str(elsewhere))
     outcomes = done.outcomes
     if done.epoch is not None and not await broker.features.wait_for(done.epoch, timeout_ms=request.timeout_ms):
         outcomes = {name: _UNSEEN if each.error is ErrorCode.NONE else each for name, each in outcomes.items()}

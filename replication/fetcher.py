@@ -48,8 +48,8 @@ from replication.replica import Replica
 log = logging.getLogger(__name__)
 
 _NEWEST_FETCH_VERSION: Final = 11
-"""Followers need nothing of 12. Its answers end with three bytes behind the last slice of a file: a call of their own for
-the leader and, where the socket's buffer is full by then, a turn of the loop at both ends.
+"""Followers need nothing of 12. Its answers end with three bytes behind the last slice of a file: another call for the
+leader and, where the socket's buffer is full by then, another turn of the loop at both ends.
 """
 _TURN_US: Final = 2_000
 _TURN_BYTES: Final = 1024 * 1024

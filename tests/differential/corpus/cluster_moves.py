@@ -130,21 +130,6 @@ def records_that_are_deleted_meanwhile(talk: ClusterConversation) -> None:
     talk.at(1).ask("without the new one", 2, delete_before((topic, 0, 3)))
 
 
-def a_topic_that_is_deleted_meanwhile(talk: ClusterConversation) -> None:
-    topic = _held(talk, 1, 2, bytes_per_second=10)
-    talk.at_controller.prepare(0, reassign({topic: {0: [1, 3]}}))
-    talk.await_replicas(topic, [1, 3, 2], in_sync=[1, 2])
-    talk.at_controller.ask("deleted", 5, delete(topic, timeout_ms=500))
-    talk.at_controller.ask("described", 7, metadata_of(topic))
-    talk.at_controller.ask("listed", 0, moves_of({topic: [0]}))
-    talk.at_controller.ask("deleted again", 5, delete(topic, timeout_ms=500))
-    talk.at_controller.ask("more partitions", 3, grow(topic, 2))
-    talk.at_controller.ask("moved elsewhere", 0, reassign({topic: {0: [2, 3]}}))
-    talk.at_controller.ask("elected", 2, elect({topic: [0]}))
-    talk.at_controller.ask("cancelled", 0, reassign({topic: {0: None}}))
-    talk.at_controller.await_absence(topic)
-
-
 def a_topic_that_is_deleted(talk: ClusterConversation) -> None:
     topic = _held(talk, 1, 2, bytes_per_second=8)
     talk.at_controller.prepare(0, reassign({topic: {0: [1, 3]}}))

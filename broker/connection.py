@@ -14,6 +14,7 @@ from typing import Any, Final
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Connection, Part
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
+from broker.fetch_sessions import FollowerLine
 from broker.registry import NO_RESPONSE, CloseConnection, Parked, Route
 from broker.services import RequestContext, Services
 
@@ -75,6 +76,7 @@ class ClientConnection:
         "_connection",
         "_delayed",
         "_delayed_since_us",
+        "_follower_line",
         "_is_reading",
         "_listener_name",
         "_loop",
@@ -94,6 +96,7 @@ class ClientConnection:
         self._broker = broker
         self._clock = broker.clock
         self._accepted_us = broker.clock.monotonic_us()
+        self._follower_line = FollowerLine()
         self._listener_name = listener_name
         self._peer_host = connection.peer_host
         self._waiting: deque[tuple[bytearray, int]] = deque()
@@ -199,6 +202,7 @@ class ClientConnection:
                 self._peer_host,
                 self._listener_name,
                 self._accepted_us,
+                self._follower_line,
             )
             result = route.handler.handle(request, context)
         except CloseConnection as error:

@@ -9,7 +9,8 @@ A follower's session is of one registration of its broker: what goes on in a ses
 said before the broker lost power, and what it had with it (KIP-903 has the follower name the registration).
 
 When it is full a newcomer may take the place of a session that rested for two minutes, or of a smaller one that is
-old enough; a follower may also displace young sessions of clients. Who gets no place is served without a session.
+old enough; a follower may also displace young sessions of clients, and as many of them as its partitions need. Who gets
+no place is served without a session.
 """
 
 import random
@@ -208,6 +209,24 @@ class FetchSession:
             self._parked = None
 
 
+class FollowerLine:
+    """What followers without a session have shown on one connection: who asks again has had the answer before.
+
+    The request that came first may have been under way since an earlier life of the broker. Whoever sent the next one
+    lived when the first was answered, so it has the registration that was known then, if it is known still (KIP-903).
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: tuple[int, BrokerEpoch | None] | None = None
+
+    def proves(self, replica_id: int, broker_epoch: BrokerEpoch | None) -> bool:
+        """Whether this request is surely of that registration; to be asked once for each."""
+        before, self._known = self._known, (replica_id, broker_epoch)
+        return before == self._known
+
+
 @dataclass(slots=True)
 class FetchPlan:
     """What one Fetch request reads: its session if it has one, and whether the answer names only what changed."""
@@ -296,7 +315,7 @@ class FetchSessions:
         if not session.partitions:
             self._close(session.session_id)
             return FetchPlan([])
-        if self._cached_partitions > _MAX_CACHED_PARTITIONS:
+        if not self._has_place_for(0, is_follower=session.is_privileged):
             everything = list(session.partitions.values())
             self._close(session.session_id)
             return FetchPlan(everything)
@@ -324,7 +343,7 @@ class FetchSessions:
 
     def _make_room(self, partitions: int, *, is_follower: bool) -> bool:
         """Whether a new session of that many partitions has a place, if need be another one's."""
-        if self._max_slots <= 0 or self._cached_partitions + partitions > _MAX_CACHED_PARTITIONS:
+        if self._max_slots <= 0 or not self._has_place_for(partitions, is_follower=is_follower):
             return False
         if len(self._sessions) < self._max_slots:
             return True
@@ -346,3 +365,13 @@ class FetchSessions:
             return False
         self._close(victim.session_id)
         return True
+
+    def _has_place_for(self, partitions: int, *, is_follower: bool) -> bool:
+        """Whether so many more partitions may be remembered; clients make way for a follower, those at rest first."""
+        if is_follower:
+            for session in list(self._sessions.values()):
+                if self._cached_partitions + partitions <= _MAX_CACHED_PARTITIONS:
+                    break
+                if not session.is_privileged:
+                    self._close(session.session_id)
+        return self._cached_partitions + partitions <= _MAX_CACHED_PARTITIONS

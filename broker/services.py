@@ -13,7 +13,7 @@ from broker.coordination import Coordination
 from broker.down_conversion import Conversions
 from broker.dynamic_config import DynamicConfig
 from broker.features import FinalizedFeatures
-from broker.fetch_sessions import FetchSessions
+from broker.fetch_sessions import FetchSessions, FollowerLine
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
@@ -65,3 +65,6 @@ class RequestContext:
     listener_name: str
     accepted_us: int = 0
     """When its connection was accepted, by the monotonic clock: of two of one client the later is the one in use."""
+
+    follower_line: FollowerLine = field(default_factory=FollowerLine)
+    """Of its connection."""

@@ -189,6 +189,8 @@ class Fetcher:
             self._truncating[topic_partition] = followed
         elif self._is_held(followed):
             self._delay(followed, _THROTTLED_MS)
+        elif followed.phase is Phase.FETCHING and followed.is_ahead_of_disk:
+            self._start(followed, followed.flush())
         elif followed.phase is Phase.FETCHING:
             log_ = followed.replica.log
             # Only a durable start is told: a leader answers DeleteRecords on the strength of it.

@@ -28,6 +28,20 @@ class Followed(FollowedPartition):
         is_quick = replica.directory.writes_inline and not replica.is_being_written
         return not is_quick or replica.log.config.flush_messages == 1
 
+    @property
+    def is_ahead_of_disk(self) -> bool:
+        """Whether a power cut would take records though the topic flushes each; asking for the next ones tells of them.
+
+        So it is after an epoch that ended with a flush under way, after a term as leader, after a start, and where the
+        topic has just been set so.
+        """
+        log_ = self.replica.log
+        return log_.config.flush_messages == 1 and log_.needs_flush()
+
+    async def flush(self) -> None:
+        """Have everything on the disk. Raises PartitionRefused."""
+        await self.replica.flush_as_follower(leader_epoch=self.leader_epoch)
+
     async def take(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> None:
         """Append what the leader sent, and take over how far it is committed there and where the log starts.
 

@@ -158,13 +158,21 @@ class Replica:
                 self._require_following(leader_epoch)
             end = log_.log_end_offset
         if log_.needs_flush():
-            try:
-                await self.directory.flush(log_, end)
-            except LogOffline as error:
-                # A log that took its place meanwhile is durable.
-                if log_ is self.log:
-                    raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            await self._flush_up_to(log_, end)
         return end
+
+    async def flush_as_follower(self, *, leader_epoch: LeaderEpoch) -> None:
+        """Have all that is there on the disk. Raises PartitionRefused, also where it follows in another epoch."""
+        self._require_following(leader_epoch)
+        await self._flush_up_to(self.log, self.log.log_end_offset)
+
+    async def _flush_up_to(self, log_: Log, end: int) -> None:
+        try:
+            await self.directory.flush(log_, end)
+        except LogOffline as error:
+            # A log that took its place meanwhile is durable.
+            if log_ is self.log:
+                raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def apply_leader_progress(self, *, leader_epoch: LeaderEpoch, high_watermark: int, log_start_offset: int) -> None:
         """Take over how far the leader's log is committed, and where it starts, as far as this log goes.

@@ -53,7 +53,7 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
         key = FOLLOWER_FETCH if request.replica_id >= 0 else messages.API.key
         context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
-    fetch = _Fetch(request, context, plan)
+    fetch = _Fetch(request, context, plan, is_proven=_is_proven(request, context, plan))
     if fetch.read():
         return fetch.finish() if fetch.answers_later and fetch.has_records else fetch.answer()
     parked = fetch.park()
@@ -89,6 +89,18 @@ def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
     )
 
 
+def _is_proven(request: FetchRequest, context: RequestContext, plan: FetchPlan) -> bool:
+    """Whether a follower's request is surely of its broker's present registration (KIP-903).
+
+    The first request of a session may have been under way since an earlier life of the follower; who goes on in a
+    session has had its answer.
+    """
+    if plan.session is not None or request.replica_id < 0:
+        return plan.is_incremental
+    replica_id = BrokerId(request.replica_id)
+    return context.follower_line.proves(replica_id, context.broker.metadata.broker_epoch_of(replica_id))
+
+
 class _Fetch:
     """One request under way; a watcher of its partitions while it is parked."""
 
@@ -111,7 +123,7 @@ class _Fetch:
         "answers_later",
     )
 
-    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan, *, is_proven: bool) -> None:
         self._request = request
         self._context = context
         self._plan = plan
@@ -129,9 +141,7 @@ class _Fetch:
             max_bytes=request.max_bytes if request.replica_id >= 0 else min(request.max_bytes, limit),
             client_rack=request.rack_id,
             listener_name=context.listener_name,
-            # The first request of a session may have been under way since an earlier life of the follower; who goes on
-            # in a session has had its answer.
-            is_proven=plan.session is None or plan.is_incremental,
+            is_proven=is_proven,
         )
         self._is_follower = request.replica_id >= 0
         # Consumers that read from followers should not wait for the next poll to see what is committed (KAFKA-9731).

@@ -12,6 +12,7 @@ from broker.fetch_sessions import (
     FetchPlan,
     FetchSession,
     FetchSessions,
+    FollowerLine,
     WantedPartition,
 )
 from tests.support.clock import ManualClock
@@ -274,3 +275,31 @@ def test_a_followers_session_ends_with_the_registration_of_its_broker(clock: Man
     unknown = ask(0, INITIAL_EPOCH, None)
     assert ask(unknown.session_id, 1, None).is_incremental
     assert ask(unknown.session_id, 2, 8).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def many(name: str, count: int) -> list[WantedPartition]:
+    return [WantedPartition(TopicPartition(name, number), fetch_offset=0, max_bytes=100) for number in range(count)]
+
+
+def test_clients_with_many_partitions_make_way_for_a_follower_and_those_at_rest_first(clock: ManualClock) -> None:
+    client = Client(FetchSessions(max_slots=100, clock=clock, rng=random.Random(1)))
+    first = client.fetch(0, INITIAL_EPOCH, many("a", 100_000)).session_id
+    second = client.fetch(0, INITIAL_EPOCH, many("b", 150_000)).session_id
+    client.fetch(first, 1, [])
+    assert client.begin(0).session is None, "no client for another"
+    follower = client.begin(0, follower=True)
+    assert follower.session is not None
+    assert client.fetch(second, 1, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(first, 2, []).error is ErrorCode.NONE
+    assert client.fetch(follower.session_id, 1, many("c", 200_000), follower=True).is_incremental
+    assert client.fetch(first, 3, []).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(follower.session_id, 2, many("d", 50_000), follower=True).session is None, "nor for itself"
+    assert client.sessions.cached_partitions == 0
+
+
+def test_a_follower_without_a_session_is_known_by_the_second_request_of_a_connection() -> None:
+    line, seven, eight = FollowerLine(), BrokerEpoch(7), BrokerEpoch(8)
+    assert [line.proves(1, seven), line.proves(1, seven), line.proves(1, seven)] == [False, True, True]
+    assert [line.proves(1, eight), line.proves(1, eight)] == [False, True], "what came first may be of the life before"
+    assert [line.proves(2, eight), line.proves(1, eight)] == [False, False]
+    assert [FollowerLine().proves(1, eight)] == [False]

@@ -76,6 +76,8 @@ def why_not_converged(world: World) -> str:
     for machine in world.machines.values():
         if not machine.is_serving:
             return f"{machine.host} does not serve ({machine.last_failure or 'it starts'})"
+    if not any(machine.broker and machine.broker.services.controller.is_active for machine in world.machines.values()):
+        return "nobody is the controller"
     held = {(machine.broker_id, part.topic_partition): part for machine, part in world.invariants.replicas()}
     for at in world.invariants.watched:
         assignment, state = world.invariants.assignment(at.topic), world.invariants.state(at)

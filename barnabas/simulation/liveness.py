@@ -3,11 +3,12 @@
 A machine is *well* while its broker serves, nothing of it is cut, slow, full or about to stop, and it is connected to
 ZooKeeper. What follows needs only the machines that it is about, well without a break for its time:
 
+- somebody holds the office of the controller, where anybody is well;
 - a controller that is well writes a leader wherever a replica in sync is well, unless the last-replica defence waits;
 - a leader that is well, as its controller is, knows that it leads;
 - between a leader and an in-sync set that are all well, all that was appended becomes committed;
-- a replica that is well is in sync again with a leader that is well;
-- a producer whose partition is so, and whose brokers are all well, is answered.
+- a replica that is well is in sync again with a leader that is well, and who is gone, or cut off and behind, is not;
+- a producer whose partition is so, and whose brokers are all well, is answered, and each of its requests in its time.
 
 The bounds are generous: they are to find what never comes about.
 """
@@ -24,14 +25,27 @@ from replication.partition import Partition
 from zk_schema import paths
 from zk_schema.payloads import PartitionState
 
+IN_OFFICE_S: Final = 10.0
+ACTIVE_S: Final = 30.0
 ELECTED_S: Final = 10.0
 KNOWN_S: Final = 15.0
 COMMITTED_S: Final = 20.0
 IN_SYNC_S: Final = 30.0
 ANSWERED_S: Final = 30.0
+GONE_S: Final = 10.0
+BEHIND_S: Final = 4.0
+"""Beyond the time after which a replica that lags is looked for."""
+
+SETTLED_S: Final = 10.0
+"""All must have been well for so long when a request is sent that must be answered in its time."""
 _SLOW_S: Final = 0.05
 """Where messages take so long on average, a leader that is written to all the time may stay ahead of its followers: a
 fetch brings no more than one segment has."""
+
+_RARE_SPIKES_S: Final = 0.006
+"""Where messages are held up for longer than that on average, a request may take longer than its client waits."""
+
+_OFFICE: Final = ("office is taken", "office is filled")
 
 
 @dataclass(slots=True)
@@ -63,19 +77,39 @@ class Liveness:
                 since_s = self._well.get(number, now_s)
                 self._well[number] = max(since_s, world.disturbed_s.get(machine.host, 0.0))
         controller = self._controller()
+        self._look_at_office(is_active=controller is not None)
         if controller is None:
-            self._lasting.clear()
+            self._lasting = {name: known for name, known in self._lasting.items() if name in _OFFICE}
             return
         term_s = self._last("term", controller)
         held = {(machine.broker_id, part.topic_partition): part for machine, part in world.invariants.replicas()}
         for at in world.invariants.watched:
             state = world.invariants.state(at)
             if state is not None:
-                self._look_at(at, state, held, max(term_s, self._well[controller[0]]))
+                self._look_at(at, state, held, controller, office_s=max(term_s, self._well[controller[0]]))
+
+    def on_late(self, client: str, at: TopicPartition, sent_s: float) -> None:
+        """A producer's request with acks=all was not answered in its time."""
+        world = self._world
+        weather, machines = world.wires.weather, world.machines
+        has_spikes = weather.spike_chance * weather.spike_s > _RARE_SPIKES_S
+        if has_spikes or not all(map(self._is_well, machines.values())):
+            return
+        since_s = max(max(self._well[each], world.disturbed_s.get(machines[each].host, 0.0)) for each in machines)
+        replicas = [part for _, part in world.invariants.replicas() if part.topic_partition == at]
+        is_held = any(each.throttled_as_leader or each.throttled_as_follower for each in replicas)
+        if sent_s - since_s >= SETTLED_S and not is_held:
+            waits = f"{client} was not answered from {sent_s:.3f} s on, though all are well since {since_s:.1f} s"
+            world.violate(f"{at}: {world.invariants.state(at)}: {waits}")
 
     # Who is well.
 
     def _is_well(self, machine: Machine) -> bool:
+        wires = self._world.wires
+        return self._runs_well(machine) and not any(machine.host in way for way in (*wires.cuts, *wires.slow_s))
+
+    def _runs_well(self, machine: Machine) -> bool:
+        """Whether it is well but for its wires to others."""
         world, session = self._world, machine.session
         return (
             machine.is_serving
@@ -84,7 +118,7 @@ class Liveness:
             and not (machine.is_pausing or machine.is_stopping or machine.has_lost_a_directory)
             and not machine.disk.is_troubled
             and machine.host not in world.surroundings.zookeeper_cuts
-            and not any(machine.host in way for way in (*world.wires.cuts, *world.wires.slow_s))
+            and not any(machine.host in way for way in world.wires.slow_s)
             and world.zookeeper.tree.get(paths.broker(machine.broker_id)) is not None
         )
 
@@ -119,11 +153,21 @@ class Liveness:
 
     # What must come about.
 
+    def _look_at_office(self, *, is_active: bool) -> None:
+        """Somebody takes it once its znode is gone; who has the znode for longer than a session acts."""
+        well = [self._well[number] for number, each in self._world.machines.items() if self._is_well(each)]
+        since_s = min(well, default=self._world.loop.now_s)
+        is_taken = self._world.zookeeper.tree.get(paths.CONTROLLER) is not None
+        for name, holds, within_s in zip(_OFFICE, (is_taken, is_active), (IN_OFFICE_S, ACTIVE_S), strict=True):
+            self._expect(name, holds, holds, "nobody is the controller", since_s=since_s, within_s=within_s)
+
     def _look_at(
         self,
         at: TopicPartition,
         state: PartitionState,
         held: dict[tuple[int, TopicPartition], Partition],
+        controller: tuple[int, int],
+        *,
         office_s: float,
     ) -> None:
         told = f"{at}: {state}"
@@ -141,6 +185,7 @@ class Liveness:
                 within_s=ELECTED_S,
             )
         leader = held.get((state.leader, at))
+        self._look_at_members(at, state, held, controller)
         if leader is None or not self._is_well(self._world.machines[state.leader]):
             return
         since_s = max(office_s, self._well[state.leader])
@@ -190,6 +235,46 @@ class Liveness:
                     waits = f"{name} waits for an answer of {told}"
                     asked_s = max(asked_s, since_s)
                     self._expect((name, at), asked_s, False, waits, since_s=asked_s, within_s=ANSWERED_S)
+
+    def _look_at_members(
+        self,
+        at: TopicPartition,
+        state: PartitionState,
+        held: dict[tuple[int, TopicPartition], Partition],
+        controller: tuple[int, int],
+    ) -> None:
+        """Who is in sync as ZooKeeper has it, and may not be so for long."""
+        leader = held.get((state.leader, at))
+        if leader is None:
+            return
+        for number in state.isr:
+            if number != state.leader:
+                end_offset = held[number, at].log.log_end_offset if (number, at) in held else None
+                is_behind = leader.is_leader and end_offset is not None and end_offset < leader.log.log_end_offset
+                why, within_s = self._why_out(number, state.leader, controller[0], is_behind=is_behind)
+                told = f"{at}: {state}, and broker {number} {why}"
+                what = (state.leader_epoch, controller, why)
+                self._expect((at, "out", number), what, not why, told, since_s=0.0, within_s=within_s)
+
+    def _why_out(self, number: int, leader: int, controller: int, *, is_behind: bool) -> tuple[str, float]:
+        """Why it should not be in sync, and how long it may be nevertheless; "" where it may be."""
+        world = self._world
+        machine, leading, office = (world.machines[each] for each in (number, leader, controller))
+        if not self._runs_well(office):
+            return "", 0.0
+        if world.zookeeper.tree.get(paths.broker(number)) is None:
+            return "is gone", GONE_S
+        if not is_behind or not self._runs_well(leading) or self._is_cut(leading, office):
+            return "", 0.0
+        # It is looked for twice in that time.
+        within_s = 1.5 * int(leading.settings.get("replica.lag.time.max.ms", 30_000)) / 1000 + BEHIND_S
+        if machine.is_pausing:
+            return "is behind and does not run", within_s
+        return ("is behind and cut off", within_s) if self._is_cut(machine, leading) else ("", 0.0)
+
+    def _is_cut(self, one: Machine, other: Machine) -> bool:
+        cuts = self._world.wires.cuts
+        return (one.host, other.host) in cuts or (other.host, one.host) in cuts
 
     def _look_at_progress(self, at: TopicPartition, key: Hashable, log: Log, since_s: float) -> None:
         """What was appended when the last aim was reached is the next aim."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from barnabas.client.cluster import Cluster, ClusterOptions
 from barnabas.client.connection import Address
 from barnabas.client.consumer_options import IsolationLevel
-from barnabas.client.errors import ClientError, KafkaError, error_code, raise_for
+from barnabas.client.errors import ClientError, KafkaError, RequestTimedOut, error_code, raise_for
 from barnabas.client.network_channel import connector_over
 from barnabas.protocol.batch import NO_SEQUENCE, CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
@@ -95,6 +95,9 @@ class Stage:
     on_violation: Callable[[str], None] = lambda _: None
     on_out_of_range: Callable[[TopicPartition, int, int], None] = lambda *_: None
     """A broker told a reader that it has not, or no more, what the reader was told before that it may read next."""
+
+    on_late: Callable[[str, TopicPartition, float], None] = lambda *_: None
+    """A producer's batch with acks=all, sent at that time, was not answered, or told that its time was over."""
 
     may_be_damaged: Callable[[TopicPartition], bool] = lambda _: False
     """Whether a reader may be given what has a wrong checksum."""
@@ -252,10 +255,13 @@ class ProducerProcess(ClientProcess):
         in_doubt, pause_s = False, 0.1
         while True:
             stage.count.requests += 1
+            sent_s = stage.loop.now_s
             try:
                 offset = await self._attempt(topic_partition, batch)
             except ClientError as error:
                 kafka = error.error if isinstance(error, KafkaError) else None
+                if self._is_idempotent and (isinstance(error, RequestTimedOut) or kafka is ErrorCode.REQUEST_TIMED_OUT):
+                    stage.on_late(self.name, topic_partition, sent_s)
                 ended = (
                     Outcome.UNKNOWN if kafka is None else outcome_of_produce(kafka, earlier_attempt_unknown=in_doubt)
                 )

@@ -35,6 +35,7 @@ def summarise(tallies: Sequence[Tally], *, elapsed_s: float, workers: int) -> di
         "converged_after_s": distribution(tally.converged_after_s for tally in tallies if tally.converged),
         "compactions": distribution(tally.compactions for tally in tallies if tally.compactions),
         "blemishes": distribution(tally.blemishes for tally in tallies if tally.blemishes),
+        "liveness_looked": distribution(tally.looked for tally in tallies),
         "steps": distribution(tally.steps for tally in tallies),
         "acted": dict(sorted(acted.items())),
         "violations": {tally.seed: tally.violations for tally in tallies if not tally.passed},

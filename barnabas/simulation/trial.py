@@ -68,6 +68,9 @@ class Tally:
     blemishes: int = 0
     """Places of replicas that rotted; all were mended, if it converged."""
 
+    looked: int = 0
+    """How often something was due by then, and had come about (`Liveness.looked`)."""
+
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     script: str = ""
@@ -111,6 +114,8 @@ class Trial:
         """All phases, with a story instead of drawn faults; what is wrong stands in the world's violations."""
         world = self.world
         watching = asyncio.ensure_future(self._watch())
+        watching.add_done_callback(self._on_watch_over)
+        world.stage.on_late = self.liveness.on_late
         with group_endings.heard_of(lambda group: world.history.groups.end(group, world.stage.now())):
             if await self._boot():
                 await (self._rage() if story is None else story())
@@ -265,6 +270,11 @@ class Trial:
         for difference in differences(world):
             world.violate(difference)
 
+    def _on_watch_over(self, watching: "asyncio.Future[None]") -> None:
+        if not watching.cancelled() and (error := watching.exception()) is not None:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.world.violate(f"what must hold could not be looked at: {error!r} in {place.name}")
+
     async def _watch(self) -> None:
         """Look at the invariants all the time."""
         invariants, turn = self.world.invariants, 0
@@ -290,6 +300,7 @@ class Trial:
         tally.operations = world.stage.count.requests + world.stage.count.polls
         tally.acknowledged = world.history.acknowledged_count
         tally.acted = dict(sorted(world.acted.items()))
+        tally.looked = self.liveness.looked
         if self._recovery is not None:
             tally.led_after_s, tally.in_sync_after_s = self._recovery.led_after_s, self._recovery.in_sync_after_s
         tally.leader_changes = world.invariants.leader_changes

@@ -82,7 +82,13 @@ class Inbox:
 
     async def take(self) -> Mark | Stimulus:
         """What the driver is to attend to next."""
-        while not (self._marks or self._answers or self._asked or self._fired):
+        while True:
+            # A question that nobody waits for any more is put again by who still wants it; obeyed late, it could undo
+            # what was decided since.
+            while self._asked and self._asked[0].token not in self._open_questions:
+                self._asked.popleft()
+            if self._marks or self._answers or self._asked or self._fired:
+                break
             self._wake.clear()
             await self._wake.wait()
         if self._marks:

@@ -199,7 +199,9 @@ class _Produce:
                     if error is _CANNOT_TELL:
                         partition.refuse_for_now(records, refusal)
                     raise refusal from None
-        raise PartitionRefused(_CANNOT_TELL)
+        refusal = PartitionRefused(_CANNOT_TELL, "the transaction ended while its coordinator was asked")
+        partition.refuse_for_now(records, refusal)
+        raise refusal
 
     async def _verify(self, partition: Partition, guard: Guard) -> ErrorCode:
         if guard.answer is None:

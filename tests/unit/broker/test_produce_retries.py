@@ -1,12 +1,14 @@
 """Produce: what a producer that sends a batch again is answered, and when."""
 
 import asyncio
+from types import SimpleNamespace
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse
 from barnabas.storage.log_config import LogConfig
+from broker.handlers import produce
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.broker.data_broker import DataBroker, produced
+from tests.unit.broker.data_broker import DataBroker, answer_of, produce_request, produced
 from tests.unit.replication.replica_world import FLUSH_EACH, OTHER
 from tests.unit.storage.logs import batch
 
@@ -82,3 +84,28 @@ async def test_a_late_retry_waits_until_its_original_is_committed() -> None:
     assert partition.when_acknowledged(info, acks=-1) is not None
     partition.log.high_watermark = 2
     assert partition.when_acknowledged(info, acks=-1) is None
+
+
+@virtual_time
+async def test_what_stands_behind_a_batch_whose_transaction_is_never_confirmed_is_refused_alike() -> None:
+    broker = await leading()
+    partition = broker.world.partition()
+    is_ended_meanwhile = True
+
+    async def verify(*_: object, **__: object) -> ErrorCode:
+        if is_ended_meanwhile:
+            partition.guards.on_marker(5)
+        return ErrorCode.NONE
+
+    async def sent(sequence: int) -> ErrorCode:
+        request = produce_request({T0: batch(b"a", producer=(5, 0, sequence), transactional=True)})
+        request.transactional_id = "transactional"
+        response = await answer_of(produce.handle(request, broker.context(8)))
+        return ErrorCode(response.responses[0].partitions[0].error_code)
+
+    broker.services.coordination = SimpleNamespace(verify=verify)
+    assert await sent(0) is ErrorCode.NOT_ENOUGH_REPLICAS
+    is_ended_meanwhile = False
+    assert await sent(1) is ErrorCode.NOT_ENOUGH_REPLICAS, "or there would be a gap"
+    assert [await sent(0), await sent(1)] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert partition.log.log_end_offset == 2

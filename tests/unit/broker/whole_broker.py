@@ -114,7 +114,7 @@ class BrokerHost:
 
     async def until_nothing_remains(self) -> None:
         """Fails with the list of what stays."""
-        for _ in range(200):
+        for _ in range(2000):
             if not self.remains():
                 return
             await asyncio.sleep(0.005)

@@ -57,13 +57,14 @@ class SenderTransaction(Protocol):
     @property
     def identity(self) -> Identity: ...
 
+    @property
+    def failure(self) -> ClientError | None: ...
+
     def may_write(self, topic_partition: TopicPartition) -> bool:
         """Whether the partition belongs to the transaction; where not, it is added, and the sender is woken then."""
-        ...
 
     def on_record_lost(self, error: ClientError) -> None:
         """A record of the transaction was given up."""
-        ...
 
 
 class Sender:
@@ -215,6 +216,10 @@ class Sender:
 
     def _dispatch(self) -> None:
         self._is_woken = False
+        if self._transaction is not None and (failed := self._transaction.failure) is not None:
+            # What was under way when all that waited was given up has come back: nobody waits for that either.
+            self.give_up_waiting(failed)
+            return
         while self.failure is None and (requests := self._gather()):
             for node_id, taken in requests.items():
                 self._requests[node_id] = self._requests.get(node_id, 0) + 1
@@ -316,7 +321,7 @@ class Sender:
         try:
             self._identity = await self._cluster.patiently(ask)
         except ClientError as error:
-            self._note(error)
+            self.first_error = self.first_error or error
             self.halt(error)
         finally:
             self._is_identifying = False
@@ -432,7 +437,7 @@ class Sender:
 
     def _give_up(self, lane: Lane, batch: OutgoingBatch, error: ClientError) -> None:
         self._finish(lane, batch, error)
-        self._note(error)
+        self.first_error = self.first_error or error
         if self._transaction is not None:
             self._transaction.on_record_lost(error)
         elif self._options.halt_on_error:
@@ -449,9 +454,6 @@ class Sender:
         self._room.set()
         if self._on_delivery is not None:
             self._on_delivery(Delivery(batch.topic_partition, batch.base_offset, batch.count, batch.error))
-
-    def _note(self, error: ClientError) -> None:
-        self.first_error = self.first_error or error
 
     @property
     def _sweep_s(self) -> float:

@@ -110,6 +110,11 @@ class Transactions:
         assert self._identity is not None, "nothing is sent before initialise()"
         return self._identity
 
+    @property
+    def failure(self) -> ClientError | None:
+        """Why it can only be aborted, if it can."""
+        return self.cause if self.state is TransactionState.ABORT_ONLY else None
+
     def may_write(self, topic_partition: TopicPartition) -> bool:
         if topic_partition in self._added:
             return True

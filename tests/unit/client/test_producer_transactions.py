@@ -296,6 +296,35 @@ async def test_a_transaction_that_is_committed_while_a_record_is_lost_is_not() -
         assert coordinator.ends == [False]
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.RECORD_LIST_TOO_LARGE])
+@virtual_time
+async def test_what_was_under_way_when_a_transaction_failed_is_given_up_when_it_comes_back(code: ErrorCode) -> None:
+    wire, coordinator = stage()
+
+    def answer(asked: Asked) -> Any:
+        response = refusal(asked, ErrorCode.INVALID_RECORD)
+        for part in response.responses[0].partitions:
+            if part.partition_index == 1:
+                part.error_code = code
+        return response
+
+    coordinator.on_produce = answer
+    loop = asyncio.get_running_loop()
+    async with wire.cluster() as cluster, producer_of(cluster) as producer:
+        producer.begin_transaction()
+        for partition in (0, 1, 1):
+            await producer.send("t", None, b"v", partition=partition)
+        began_s = loop.time()
+        with pytest.raises(TransactionFailed, match="INVALID_RECORD"):
+            await producer.commit_transaction()
+        assert loop.time() - began_s < 1
+        await producer.abort_transaction()
+        coordinator.on_produce = lambda _: None
+        async with producer.transaction():
+            await producer.send("t", None, b"v", partition=1)
+    assert coordinator.ends == [False, True]
+
+
 @pytest.mark.parametrize("error", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 @pytest.mark.parametrize("key", [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN])
 def test_a_fenced_producer_is_at_its_end(error: ErrorCode, key: ApiKey) -> None:

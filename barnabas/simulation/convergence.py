@@ -13,7 +13,8 @@ IN_SYNC_S: Final = 60.0
 class Recovery:
     """How long after the last fault every partition was led, and every replica in sync (promise P6).
 
-    A fault lasts as long as ZooKeeper takes those for alive whom it ended; the first bound begins then.
+    A fault lasts as long as ZooKeeper takes those for alive whom it ended; the first bound begins then. A slow disk
+    lasts until what was begun on it is done.
     """
 
     def __init__(self, world: World) -> None:
@@ -30,6 +31,9 @@ class Recovery:
     def look(self) -> None:
         """To be called every now and then, from the last fault on."""
         now_s = self._world.loop.now_s
+        lives = [machine.life for machine in self._world.machines.values() if machine.life is not None]
+        if any(life.busy_until_s > now_s for life in lives):
+            self._since_s = self._ended_s = now_s
         if self.led_after_s is None:
             if self._world.zookeeper.has_sessions_without_client:
                 self._ended_s = now_s

@@ -53,11 +53,14 @@ def ping(host: str, port: int) -> Pinged:
     question, answers, longest_s = frames.api_versions(), 0, 0.0
     with socket.create_connection((host, port), timeout=_ANSWER_S) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        incoming = wire.makefile("rb")
         while not select.select([sys.stdin], [], [], _EVERY_S if answers else 0)[0]:
             asked_s = time.monotonic()
             wire.sendall(question)
-            size = int.from_bytes(_exactly(wire, 4), "big")
-            _exactly(wire, size)
+            head = incoming.read(4)
+            size = int.from_bytes(head, "big")
+            if len(head) < 4 or len(incoming.read(size)) < size:
+                raise ConnectionError("the broker closed the connection")
             longest_s = max(longest_s, time.monotonic() - asked_s)
             answers += 1
             if answers == 1:
@@ -65,16 +68,6 @@ def ping(host: str, port: int) -> Pinged:
                 sys.stdout.write("ready\n")
                 sys.stdout.flush()
     return Pinged(answers, longest_s * 1000)
-
-
-def _exactly(wire: socket.socket, count: int) -> bytes:
-    got = b""
-    while len(got) < count:
-        piece = wire.recv(count - len(got))
-        if not piece:
-            raise ConnectionError("the broker closed the connection")
-        got += piece
-    return got
 
 
 def main() -> int:

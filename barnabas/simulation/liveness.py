@@ -105,11 +105,10 @@ class Liveness:
     # Who is well.
 
     def _is_well(self, machine: Machine) -> bool:
-        wires = self._world.wires
-        return self._runs_well(machine) and not any(machine.host in way for way in (*wires.cuts, *wires.slow_s))
+        return self._runs_well(machine) and not any(machine.host in way for way in self._world.wires.cuts)
 
     def _runs_well(self, machine: Machine) -> bool:
-        """Whether it is well but for its wires to others."""
+        """Whether it is well but for what is cut."""
         world, session = self._world, machine.session
         return (
             machine.is_serving

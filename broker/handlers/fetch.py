@@ -53,7 +53,7 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
         key = FOLLOWER_FETCH if request.replica_id >= 0 else messages.API.key
         context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
-    fetch = _Fetch(request, context, plan, is_proven=_is_proven(request, context, plan))
+    fetch = _Fetch(request, context, plan)
     if fetch.read():
         return fetch.finish() if fetch.answers_later and fetch.has_records else fetch.answer()
     parked = fetch.park()
@@ -123,7 +123,7 @@ class _Fetch:
         "answers_later",
     )
 
-    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan, *, is_proven: bool) -> None:
+    def __init__(self, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
         self._request = request
         self._context = context
         self._plan = plan
@@ -141,7 +141,7 @@ class _Fetch:
             max_bytes=request.max_bytes if request.replica_id >= 0 else min(request.max_bytes, limit),
             client_rack=request.rack_id,
             listener_name=context.listener_name,
-            is_proven=is_proven,
+            is_proven=_is_proven(request, context, plan),
         )
         self._is_follower = request.replica_id >= 0
         # Consumers that read from followers should not wait for the next poll to see what is committed (KAFKA-9731).

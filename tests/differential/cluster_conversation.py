@@ -13,7 +13,8 @@ from typing import Any
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.messages import find_coordinator, metadata
-from tests.differential.controller_requests import moves_of
+from tests.differential.batches import batch
+from tests.differential.controller_requests import elect, moves_of, reassign
 from tests.differential.conversation import Conversation, Server, SetupFailed
 from tests.differential.normalise import Value
 from tests.differential.requests import (
@@ -101,6 +102,24 @@ class ClusterConversation:
         for number in led:
             self.await_replicas(name, assignments[number], partition=number)
         return name
+
+    def written_topic(self, *replicas: int) -> str:
+        """Create a topic of three batches whose followers have them all and know that they are committed."""
+        topic = self.new_topic(replicas)
+        self.at(replicas[0]).write(topic, batch(b"a", b"b"), batch(b"c"), batch(b"d", b"e"))
+        self.await_end(topic, 5, *replicas)
+        return topic
+
+    def topic_led_twice(self) -> str:
+        """Create a topic led by broker 2, followed by broker 1, whose leader epoch is not the first."""
+        topic = self.written_topic(1, 2)
+        self.at_controller.prepare(0, reassign({topic: {0: [2, 1]}}))
+        self.await_replicas(topic, [2, 1], leader=1)
+        self.at_controller.prepare(2, elect({topic: [0]}))
+        self.await_replicas(topic, [2, 1])
+        self.at(2).write(topic, batch(b"f"))
+        self.await_end(topic, 6, 1, 2)
+        return topic
 
     def await_replicas(
         self,

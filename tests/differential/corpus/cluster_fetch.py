@@ -2,7 +2,7 @@
 
 from tests.differential.batches import batch
 from tests.differential.cluster_conversation import NOBODY, ClusterConversation
-from tests.differential.controller_requests import elect, reassign
+from tests.differential.controller_requests import reassign
 from tests.differential.requests import fetch_from, fetch_partition, fetch_topics
 
 VERSIONS = (0, 3, 4, 10, 11, 12)
@@ -10,35 +10,15 @@ EPOCH_VERSIONS = (9, 12)
 RACK_VERSIONS = (11, 12)
 
 
-def _written(talk: ClusterConversation, *replicas: int) -> str:
-    """A topic of three batches whose followers have them all and know that they are committed."""
-    topic = talk.new_topic(replicas)
-    talk.at(replicas[0]).write(topic, batch(b"a", b"b"), batch(b"c"), batch(b"d", b"e"))
-    talk.await_end(topic, 5, *replicas)
-    return topic
-
-
-def _led_twice(talk: ClusterConversation) -> str:
-    """A topic led by broker 2 whose leader epoch is not the first."""
-    topic = _written(talk, 1, 2)
-    talk.at_controller.prepare(0, reassign({topic: {0: [2, 1]}}))
-    talk.await_replicas(topic, [2, 1], leader=1)
-    talk.at_controller.prepare(2, elect({topic: [0]}))
-    talk.await_replicas(topic, [2, 1])
-    talk.at(2).write(topic, batch(b"f"))
-    talk.await_end(topic, 6, 1, 2)
-    return topic
-
-
 def every_version(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for version in VERSIONS:
         for name, broker in (("leader", 1), ("follower", 2), ("no replica", 3)):
             talk.at(broker).ask(f"{name}, version {version}", version, fetch_from(topic))
 
 
 def offsets_at_a_follower(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for offset in (0, 1, 3, 5, 6, 99, -1):
         talk.at(2).ask(f"offset {offset}", 11, fetch_from(topic, fetch_partition(offset)))
     talk.at(2).ask("read committed", 11, fetch_from(topic, isolation_level=1))
@@ -47,7 +27,7 @@ def offsets_at_a_follower(talk: ClusterConversation) -> None:
 
 
 def epochs_that_consumers_know(talk: ClusterConversation) -> None:
-    topic = _led_twice(talk)
+    topic = talk.topic_led_twice()
     now = talk.epoch(topic)
     epochs = {"none": -1, "an old one": now - 1, "this one": now, "one to come": now + 1}
     for name, epoch in epochs.items():
@@ -58,7 +38,7 @@ def epochs_that_consumers_know(talk: ClusterConversation) -> None:
 
 
 def epochs_that_consumers_read_last(talk: ClusterConversation) -> None:
-    topic = _led_twice(talk)
+    topic = talk.topic_led_twice()
     for last in (0, 1):
         for offset in (5, 6):
             request = fetch_from(topic, fetch_partition(offset, last_fetched_epoch=last))
@@ -67,7 +47,7 @@ def epochs_that_consumers_read_last(talk: ClusterConversation) -> None:
 
 
 def the_rack_of_a_consumer(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for version in RACK_VERSIONS:
         for rack in ("", "rack-1", "rack-2", "rack-3", "nowhere", "RACK-2"):
             talk.at(1).ask(f"leader, {rack!r}, version {version}", version, fetch_from(topic, rack_id=rack))
@@ -78,7 +58,7 @@ def the_rack_of_a_consumer(talk: ClusterConversation) -> None:
 
 
 def the_rack_of_a_consumer_and_offsets(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2, 3)
+    topic = talk.written_topic(1, 2, 3)
     for offset in (0, 4, 5, 6, 99):
         request = fetch_from(topic, fetch_partition(offset), rack_id="rack-3")
         talk.at(1).ask(f"offset {offset}", 11, request)
@@ -88,7 +68,7 @@ def the_rack_of_a_consumer_and_offsets(talk: ClusterConversation) -> None:
 
 
 def a_preferred_replica_is_told_at_once(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2, 3)
+    topic = talk.written_topic(1, 2, 3)
     request = fetch_from(topic, fetch_partition(0), rack_id="rack-3", min_bytes=1_000_000, max_wait_ms=1_500)
     pending = talk.at(1).send("with records to be had", 11, request)
     talk.note("it waits", talk.at(1).is_waiting(pending, seconds=0.5))
@@ -115,7 +95,7 @@ def where_nobody_lives(talk: ClusterConversation) -> None:
 
 
 def after_a_move(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     talk.at_controller.prepare(0, reassign({topic: {0: [3, 2]}}))
     talk.await_replicas(topic, [3, 2])
     talk.await_end(topic, 5, 2, 3)
@@ -136,7 +116,7 @@ def a_session_over_several_leaders(talk: ClusterConversation) -> None:
 
 
 def records_that_a_consumer_of_a_follower_waits_for(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     # Kafka 2.7 does not wake it: what came is told at the end of its time.
     request = fetch_from(topic, fetch_partition(5), min_bytes=1, max_wait_ms=1_500)
     pending = talk.at(2).send("waiting", 11, request)
@@ -146,7 +126,7 @@ def records_that_a_consumer_of_a_follower_waits_for(talk: ClusterConversation) -
 
 
 def errors_are_told_at_once(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for name, broker, version in (("follower", 2, 10), ("no replica", 3, 10), ("no replica", 3, 11)):
         request = fetch_from(topic, min_bytes=1_000_000, max_wait_ms=1_500)
         pending = talk.at(broker).send(f"{name}, version {version}", version, request)

@@ -4,30 +4,11 @@ from collections.abc import Iterator
 
 from tests.differential.batches import T0_MS, batch
 from tests.differential.cluster_conversation import BROKERS, NOBODY, ClusterConversation
-from tests.differential.controller_requests import delete_before, elect, reassign
+from tests.differential.controller_requests import delete_before
 from tests.differential.requests import epoch_end, fetch_from, list_offsets_of
 
 WHERE = (("leader", 1), ("follower", 2), ("no replica", 3))
 LATEST, EARLIEST = -1, -2
-
-
-def _written(talk: ClusterConversation, *replicas: int) -> str:
-    topic = talk.new_topic(replicas)
-    talk.at(replicas[0]).write(topic, batch(b"a", b"b"), batch(b"c"), batch(b"d", b"e"))
-    talk.await_end(topic, 5, *replicas)
-    return topic
-
-
-def _led_twice(talk: ClusterConversation) -> str:
-    """A topic led by broker 2 whose leader epoch is not the first."""
-    topic = _written(talk, 1, 2)
-    talk.at_controller.prepare(0, reassign({topic: {0: [2, 1]}}))
-    talk.await_replicas(topic, [2, 1], leader=1)
-    talk.at_controller.prepare(2, elect({topic: [0]}))
-    talk.await_replicas(topic, [2, 1])
-    talk.at(2).write(topic, batch(b"f"))
-    talk.await_end(topic, 6, 1, 2)
-    return topic
 
 
 def _epochs(talk: ClusterConversation, topic: str) -> Iterator[tuple[str, int]]:
@@ -36,7 +17,7 @@ def _epochs(talk: ClusterConversation, topic: str) -> Iterator[tuple[str, int]]:
 
 
 def every_version_lists_offsets(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for version in (0, 1, 5):
         for name, broker in WHERE:
             talk.at(broker).ask(f"{name}, the end, version {version}", version, list_offsets_of(topic, LATEST))
@@ -47,7 +28,7 @@ def every_version_lists_offsets(talk: ClusterConversation) -> None:
 
 
 def offsets_for_replicas(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for who, replica_id in (("itself", 1), ("the follower", 2), ("broker 3", 3), ("nobody", NOBODY), ("debugger", -2)):
         for name, broker in WHERE:
             request = list_offsets_of(topic, LATEST, replica_id=replica_id)
@@ -55,14 +36,14 @@ def offsets_for_replicas(talk: ClusterConversation) -> None:
 
 
 def epochs_with_offsets(talk: ClusterConversation) -> None:
-    topic = _led_twice(talk)
+    topic = talk.topic_led_twice()
     for name, epoch in _epochs(talk, topic):
         for where, broker in (("leader", 2), ("follower", 1), ("no replica", 3)):
             talk.at(broker).ask(f"{where}, {name}", 5, list_offsets_of(topic, LATEST, leader_epoch=epoch))
 
 
 def every_version_finds_the_end_of_an_epoch(talk: ClusterConversation) -> None:
-    topic = _led_twice(talk)
+    topic = talk.topic_led_twice()
     for version in range(4):
         for where, broker in (("leader", 2), ("follower", 1), ("no replica", 3)):
             talk.at(broker).ask(f"{where}, version {version}", version, epoch_end(topic, 0))
@@ -72,7 +53,7 @@ def every_version_finds_the_end_of_an_epoch(talk: ClusterConversation) -> None:
 
 
 def epochs_with_the_end_of_an_epoch(talk: ClusterConversation) -> None:
-    topic = _led_twice(talk)
+    topic = talk.topic_led_twice()
     for name, epoch in _epochs(talk, topic):
         for where, broker in (("leader", 2), ("follower", 1), ("no replica", 3)):
             request = epoch_end(topic, 0, current_leader_epoch=epoch)
@@ -82,7 +63,7 @@ def epochs_with_the_end_of_an_epoch(talk: ClusterConversation) -> None:
 
 
 def records_deleted_on_three_replicas(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2, 3)
+    topic = talk.written_topic(1, 2, 3)
     for version in range(3):
         talk.at(1).ask(f"version {version}", version, delete_before((topic, 0, version + 1)))
     for broker in BROKERS:
@@ -95,14 +76,14 @@ def records_deleted_on_three_replicas(talk: ClusterConversation) -> None:
 
 
 def records_deleted_elsewhere(talk: ClusterConversation) -> None:
-    topic = _written(talk, 1, 2)
+    topic = talk.written_topic(1, 2)
     for name, broker in WHERE[1:]:
         talk.at(broker).ask(name, 2, delete_before((topic, 0, 2)))
     for name, broker in WHERE[1:]:
         talk.at(broker).ask(f"{name}, an offset that is not there", 2, delete_before((topic, 0, 99)))
         talk.at(broker).ask(f"{name}, a partition that is not there", 2, delete_before((topic, 7, 1)))
     talk.at(1).ask("the first offset", 5, list_offsets_of(topic, EARLIEST))
-    talk.at(1).ask("one here and one elsewhere", 2, delete_before((topic, 0, 2), (_written(talk, 2, 1), 0, 2)))
+    talk.at(1).ask("one here and one elsewhere", 2, delete_before((topic, 0, 2), (talk.written_topic(2, 1), 0, 2)))
 
 
 def records_deleted_where_a_replica_is_not_there(talk: ClusterConversation) -> None:

@@ -1,8 +1,8 @@
 """Asking the coordinator of a group, with Kafka's errors where it is not this broker.
 
-Three ways, by what a request waits for: `ask_group` for most, `start_asking_group` for what comes often, without a task
-where nothing has to be waited for first, `consult_group` for what is answered on the spot. All look at the group's id
-first: only offsets can do without one.
+Four ways, by what a request waits for: `ask_group` for most, `start_asking_group` for what comes often, without a task
+where nothing has to be waited for first, `consult_group` for what is answered on the spot, `read_group` for what must
+not be of the past. All look at the group's id first: only offsets can do without one.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from barnabas.coordinator.entries import Lost
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_requests import is_group_id
-from barnabas.coordinator.outcome import Outcome, Ticket
+from barnabas.coordinator.outcome import Outcome, Ticket, coordinator_error
+from barnabas.coordinator.ports import LogRefused
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -43,6 +44,25 @@ async def ask_group(
         return on_lost(ErrorCode.INVALID_GROUP_ID)
     found = await _find(context.broker.coordination, group_id)
     return on_lost(found) if isinstance(found, ErrorCode) else await found.run(call, on_lost=on_lost)
+
+
+async def read_group(context: RequestContext, group_id: str, call: GroupCall, on_lost: Lost) -> Any:
+    """As `ask_group`, of a group that may be nameless, and never missing what a later coordinator has been told.
+
+    So it waits as a commit does, for the same replicas and as long: until all in sync show that they follow this broker
+    still. Without that the error is COORDINATOR_NOT_AVAILABLE.
+    """
+    found = await _find(context.broker.coordination, group_id)
+    if isinstance(found, ErrorCode):
+        return on_lost(found)
+    try:
+        async with asyncio.timeout(found.settings.commit_timeout_ms / 1000):
+            await found.log.proven()
+    except TimeoutError:
+        return on_lost(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    except LogRefused as refused:
+        return on_lost(coordinator_error(refused.error))
+    return await found.run(call, on_lost=on_lost)
 
 
 def start_asking_group(

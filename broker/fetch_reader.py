@@ -51,6 +51,7 @@ class PartitionRead:
         "error",
         "has_more",
         "high_watermark",
+        "is_awaited",
         "is_throttled",
         "last_stable_offset",
         "log_start_offset",
@@ -70,6 +71,8 @@ class PartitionRead:
         self.preferred_replica = NO_REPLICA
         self.has_more = True
         """Whether the next answer of the session must look at the partition even if nothing happens to it."""
+        self.is_awaited = False
+        """Whether what the follower asks next is waited for."""
         self.is_throttled = False
         """Whether what is sent of it to a follower counts against the quota of the leader."""
         self.records: FileSlice | None = None
@@ -90,7 +93,12 @@ class PartitionRead:
     @property
     def ends_the_wait(self) -> bool:
         """Whether the client should hear of it at once."""
-        return self.error is not ErrorCode.NONE or self.diverging is not None or self.preferred_replica != NO_REPLICA
+        return (
+            self.error is not ErrorCode.NONE
+            or self.is_awaited
+            or self.diverging is not None
+            or self.preferred_replica != NO_REPLICA
+        )
 
 
 class FetchReader:
@@ -101,6 +109,7 @@ class FetchReader:
         "_client_rack",
         "_committed_only",
         "_follower",
+        "_heard_at",
         "_is_arrival",
         "_is_proven",
         "_listener_name",
@@ -121,6 +130,7 @@ class FetchReader:
         client_rack: str = "",
         listener_name: str = "",
         is_proven: bool = True,
+        heard_at: int = 0,
     ) -> None:
         self._broker = broker
         self._version = version
@@ -129,6 +139,7 @@ class FetchReader:
         self._listener_name = listener_name
         self._is_arrival = True
         self._is_proven = is_proven
+        self._heard_at = heard_at
         self._to_log_end = replica_id >= 0 or replica_id == DEBUGGING_CONSUMER
         self._committed_only = isolation_level == READ_COMMITTED and not self._to_log_end
         self._max_bytes = max_bytes
@@ -227,8 +238,10 @@ class FetchReader:
             read.diverging = self._divergence(partition, wanted)
         if self._follower is not None:
             is_assigned = partition.is_assigned(self._follower)
-            if is_assigned and self._is_arrival and read.diverging is None:
-                self._count_follower(partition, wanted, self._follower)
+            if is_assigned and read.diverging is None:
+                if self._is_arrival:
+                    self._count_follower(partition, wanted, self._follower)
+                read.is_awaited = partition.proof.lacks(self._follower, leader_epoch=wanted.current_leader_epoch)
         # Taken once: what is read below must agree with what is told.
         read.high_watermark = high_watermark = replica.high_watermark
         read.last_stable_offset = last_stable_offset = replica.last_stable_offset
@@ -297,6 +310,7 @@ class FetchReader:
             fetch_offset=wanted.fetch_offset,
             log_start_offset=wanted.log_start_offset,
             is_proven=self._is_proven,
+            heard_at=self._heard_at,
         )
 
     def _nearer_replica(self, partition: Partition, wanted: WantedPartition) -> BrokerId | None:

@@ -210,19 +210,29 @@ class FetchSession:
 
 
 class FollowerLine:
-    """What followers without a session have shown on one connection: who asks again has had the answer before.
+    """What followers have shown on one connection: who asks again has had the answer before.
 
     The request that came first may have been under way since an earlier life of the broker. Whoever sent the next one
     lived when the first was answered, so it has the registration that was known then, if it is known still (KIP-903).
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_answered", "_known")
 
     def __init__(self) -> None:
         self._known: tuple[int, BrokerEpoch | None] | None = None
+        self._answered = (-1, 0)
+
+    def on_answer(self, replica_id: int, moment: int) -> None:
+        """The follower is answered; see `replication.leadership_proof` for moments."""
+        self._answered = (replica_id, moment)
+
+    def heard_at(self, replica_id: int) -> int:
+        """The moment of the answer that the follower has had, 0 when none."""
+        follower, moment = self._answered
+        return moment if follower == replica_id else 0
 
     def proves(self, replica_id: int, broker_epoch: BrokerEpoch | None) -> bool:
-        """Whether this request is surely of that registration; to be asked once for each."""
+        """Whether this request, without a session, is surely of that registration; to be asked once for each."""
         before, self._known = self._known, (replica_id, broker_epoch)
         return before == self._known
 

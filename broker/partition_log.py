@@ -84,6 +84,17 @@ class PartitionLog:
             self._require_leadership()
             raise LogRefused(refused.error) from refused
 
+    async def proven(self) -> None:
+        """See `CoordinatorLog`."""
+        self._require_leadership()
+        waiting = self.partition.proof.begin()
+        try:
+            if waiting is not None:
+                await waiting
+        except PartitionRefused as refused:
+            raise LogRefused(refused.error) from refused
+        self._require_leadership()
+
     def bounds(self) -> tuple[int, int]:
         """See `CoordinatorLog`."""
         log = self.partition.log

@@ -26,12 +26,14 @@ class RemoteReplica:
     """A follower, as far as its fetches of this leader epoch tell. `caught_up_ms` is None while it never had all.
 
     `broker_epoch` is the registration of its broker under which it surely fetched last, None where that is not sure.
+    `heard_at` is the moment of the last answer that it had when it asked for more: then it followed.
     """
 
     __slots__ = (
         "broker_epoch",
         "caught_up_ms",
         "end_offset",
+        "heard_at",
         "last_fetch_leader_end",
         "last_fetch_ms",
         "log_start_offset",
@@ -39,6 +41,7 @@ class RemoteReplica:
 
     def __init__(self, *, caught_up_ms: int | None, leader_end_offset: int, now_ms: int) -> None:
         self.broker_epoch: BrokerEpoch | None = None
+        self.heard_at = 0
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
@@ -93,10 +96,12 @@ class LeaderState:
         log_start_offset: int,
         leader_end_offset: int,
         now_ms: int,
+        heard_at: int = 0,
     ) -> bool:
         """A follower asks for `fetch_offset`, so it has all below. Whether it counted.
 
-        `leader_epoch` is the one that the fetch names. `replica_id` must be an assigned replica.
+        `leader_epoch` is the one that the fetch names, `heard_at` the moment of the answer before. `replica_id` must be
+        an assigned replica.
         """
         if not self.counts(leader_epoch):
             return False
@@ -110,11 +115,16 @@ class LeaderState:
         remote.log_start_offset = log_start_offset
         remote.last_fetch_ms = now_ms
         remote.last_fetch_leader_end = leader_end_offset
+        remote.heard_at = heard_at
         return True
 
     def counts(self, leader_epoch: int) -> bool:
         """Whether a fetch that names this epoch says something of the present one (KIP-320)."""
         return leader_epoch == self.leader_epoch
+
+    def others_in_sync(self) -> list[RemoteReplica]:
+        """Who could be elected in place of this leader: the rest of the maximal in-sync set."""
+        return [self.remotes[each] for each in self.isr.maximal if each in self.remotes]
 
     # What follows.
 

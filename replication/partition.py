@@ -41,6 +41,7 @@ from replication.acknowledgements import (
 from replication.conversion import convert_in_turns
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
+from replication.leadership_proof import LeadershipProof
 from replication.ports import ReplicationPorts
 from replication.record_deletion import RecordDeletion
 from replication.refused_batches import RefusedBatches, is_moving_over
@@ -74,6 +75,7 @@ class Partition(Replica):
         self.guards = TransactionGuards()
         self._flushing = False
         self.deletion = RecordDeletion(self, self._waits.trimmed, ports)
+        self.proof = LeadershipProof(self, self._waits.proven, ports)
         self._undecided = False
         """Whether the pending proposal was answered without a decision, so that it has to be sent again."""
         self._takes_all = False
@@ -271,8 +273,7 @@ class Partition(Replica):
         leadership = self.leadership
         if leadership is not None and leadership.remotes:
             leadership.on_append(end_offset_before=info.first_offset, now_ms=self._clock.monotonic_ms())
-            for watcher in tuple(self._follower_watchers):
-                watcher.partition_changed(self.topic_partition)
+            self.notify_followers()
         self._advance()
 
     def when_acknowledged(self, info: AppendInfo, *, acks: int) -> "asyncio.Future[None] | None":
@@ -379,6 +380,7 @@ class Partition(Replica):
         fetch_offset: int,
         log_start_offset: int,
         is_proven: bool = True,
+        heard_at: int = 0,
     ) -> None:
         """A follower has asked for what comes at `fetch_offset`, and has been given it. It must be assigned.
 
@@ -395,6 +397,7 @@ class Partition(Replica):
             log_start_offset=log_start_offset,
             leader_end_offset=self.log.log_end_offset,
             now_ms=self._clock.monotonic_ms(),
+            heard_at=heard_at,
         ):
             return
         broker_epoch = self._ports.broker_epoch_of(replica_id) if is_proven else None
@@ -407,6 +410,7 @@ class Partition(Replica):
                 self._propose(proposal)
         self._advance()
         self.deletion.let_go()
+        self.proof.let_go()
 
     def check_lag(self) -> None:
         """Have replicas left out that lag for too long, and those taken in that could not be before.
@@ -485,3 +489,4 @@ class Partition(Replica):
         self._lacks_replicas = len(isr.maximal) < self.min_in_sync_replicas
         if self._lacks_replicas:
             fail(self._waits.committed, AFTER_APPEND)
+        self.proof.let_go()

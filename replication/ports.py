@@ -1,8 +1,9 @@
 """What the replicas of one broker share: its parts that they use, and what it counts of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from barnabas.protocol.ids import BrokerEpoch, BrokerId
 from barnabas.runtime.clock import Clock
@@ -28,7 +29,7 @@ class ReplicationPorts:
 
     `broker_epoch_of` tells under which epoch a broker is registered, None when it is not known to be alive. With
     `holds_below_min_isr` the high watermark stays where it is while fewer replicas than min.insync.replicas are in
-    sync.
+    sync. `order` numbers what happens on this broker, each time with a greater number.
     """
 
     broker_id: BrokerId
@@ -41,3 +42,4 @@ class ReplicationPorts:
     holds_below_min_isr: bool = True
     counts: ReplicationCount = field(default_factory=ReplicationCount)
     quotas: ReplicationQuotas = field(default_factory=ReplicationQuotas)
+    order: Iterator[int] = field(default_factory=lambda: count(1))

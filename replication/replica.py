@@ -294,6 +294,11 @@ class Replica:
     def unwatch_end(self, watcher: FollowerWatcher) -> None:
         self._follower_watchers.pop(watcher, None)
 
+    def notify_followers(self) -> None:
+        """Have those looked at who read to the log's end."""
+        for watcher in tuple(self._follower_watchers):
+            watcher.partition_changed(self.topic_partition)
+
     def notify(self) -> None:
         """Have those looked at who watch this partition."""
         for watcher in (*self._watchers, *self._follower_watchers):

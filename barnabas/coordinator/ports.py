@@ -43,6 +43,12 @@ class CoordinatorLog(Protocol):
         few replicas are in sync (it may still be committed), anything else when the leadership has ended.
         """
 
+    async def proven(self) -> None:
+        """Wait until it is sure that nobody else led the partition, in a later epoch, when this was asked.
+
+        Raises LogRefused: the leadership has ended.
+        """
+
     def bounds(self) -> tuple[int, int]:
         """The log's first offset and the one after its last."""
 

@@ -212,6 +212,12 @@ class History:
         """Somebody deletes the records below this offset, or retention may: nobody has to see them from now on."""
         self.start_offsets[topic_partition] = max(before_offset, self.start_offsets.get(topic_partition, 0))
 
+    def committed_end(self, topic_partition: TopicPartition) -> int:
+        """The offset behind all that was acknowledged with acks=all, or read."""
+        produces, polls = self.produces.get(topic_partition, ()), self.polls.get(topic_partition, ())
+        placed = (one.offset for one in produces if one.acks == ACKS_ALL and one.offset is not None)
+        return 1 + max((*placed, *(poll.records[-1][0] for poll in polls if poll.records)), default=-1)
+
     @property
     def acknowledged_count(self) -> int:
         """Records with a positive answer."""

@@ -244,10 +244,11 @@ class Liveness:
     ) -> None:
         """Who is in sync as ZooKeeper has it, and may not be so for long."""
         leader = held.get((state.leader, at))
-        if leader is None:
-            return
-        for number in state.isr:
-            if number != state.leader:
+        for number in self._world.machines:
+            if leader is None or number == state.leader or number not in state.isr:
+                # Who comes back has its time anew.
+                self._lasting.pop((at, "out", number), None)
+            else:
                 end_offset = held[number, at].log.log_end_offset if (number, at) in held else None
                 is_behind = leader.is_leader and end_offset is not None and end_offset < leader.log.log_end_offset
                 why, within_s = self._why_out(number, state.leader, controller[0], is_behind=is_behind)

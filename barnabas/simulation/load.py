@@ -38,6 +38,7 @@ _PEER: Final = PeerOptions(max_frame_bytes=1 << 26, user_timeout_ms=30_000)
 _TOMBSTONES: Final = 0.15
 _TRANSACTIONS_SINCE: Final = 3
 """The version of Produce; it is that of batches too."""
+_LATE_WATERMARK_S: Final = 10.0
 _NAMES_EPOCH: Final = 9
 """The version of Fetch from which on it says which leader epoch the client knows."""
 _LOST_PLACE: Final = (
@@ -358,20 +359,28 @@ class ReaderProcess(ClientProcess):
         return self._positions[at]
 
     async def read_all(self) -> None:
-        """Read every partition from its start to its high watermark: the final reads. Raises ClientError."""
-        for topic_partition in self._partitions:
-            await self._read_whole(topic_partition)
+        """Read every partition from its start to its high watermark: the final reads. Raises ClientError.
 
-    async def _read_whole(self, topic_partition: TopicPartition) -> None:
+        That is waited for where it lies below what is known to be committed: a leader that was just elected hears of it
+        from its followers.
+        """
+        for topic_partition in self._partitions:
+            await self._read_whole(topic_partition, self.stage.history.committed_end(topic_partition))
+
+    async def _read_whole(self, topic_partition: TopicPartition, end: int) -> None:
         self._positions[topic_partition] = self.stage.history.start_offsets.get(topic_partition, 0)
-        before = -1
-        while self._positions[topic_partition] > before:
+        give_up_s = self.stage.loop.now_s + _LATE_WATERMARK_S
+        while True:
             before = self._positions[topic_partition]
             high_watermark = await self.cluster.patiently(
                 lambda: self.poll(topic_partition, wait_ms=0, final=True), timeout_ms=20_000
             )
-            if self._positions[topic_partition] >= high_watermark:
+            position = self._positions[topic_partition]
+            if before < position < high_watermark:
+                continue
+            if position >= end or self.stage.loop.now_s > give_up_s:
                 return
+            await asyncio.sleep(0.1)
 
     async def poll(self, topic_partition: TopicPartition, *, wait_ms: int, final: bool = False) -> int:
         """Fetch once from where the last one ended; the high watermark that was told. Raises ClientError."""

@@ -142,6 +142,7 @@ class _Fetch:
             client_rack=request.rack_id,
             listener_name=context.listener_name,
             is_proven=_is_proven(request, context, plan),
+            heard_at=context.follower_line.heard_at(request.replica_id),
         )
         self._is_follower = request.replica_id >= 0
         # Consumers that read from followers should not wait for the next poll to see what is committed (KAFKA-9731).
@@ -300,6 +301,8 @@ class _Fetch:
             refuse_zstd(self._reads, self._context.broker)
         if self._is_follower:
             self._reader.count_throttled(self._reads)
+            moment = next(self._context.broker.replicas.ports.order)
+            self._context.follower_line.on_answer(self._request.replica_id, moment)
         metrics = self._context.broker.metrics
         for read in self._reads:
             wanted = read.wanted

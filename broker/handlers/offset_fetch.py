@@ -15,7 +15,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import offset_fetch
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from broker.coordinator_access import ask_group
+from broker.coordinator_access import read_group
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.zookeeper_offsets import fetch_from_zookeeper
@@ -25,12 +25,11 @@ async def handle(request: OffsetFetchRequest, context: RequestContext) -> Offset
     """Ask the group's coordinator."""
     if context.version == 0:
         return await fetch_from_zookeeper(context.broker, request)
-    response: OffsetFetchResponse = await ask_group(
+    response: OffsetFetchResponse = await read_group(
         context,
         request.group_id,
         lambda machine, ticket, _now_ms, _wall_ms: machine.fetch(ticket, request),
         lambda error: refuse_fetch(request, error, version=context.version),
-        may_be_nameless=True,
     )
     context.broker.metrics.count_error(ApiKey.OFFSET_FETCH, ErrorCode(response.error_code))
     return response

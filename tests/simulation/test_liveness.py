@@ -13,7 +13,7 @@ from barnabas.simulation.trial import Tally
 from controller.driver import Controller
 from replication.leader import LeaderState
 from replication.partition import Partition
-from tests.simulation.mutants.stories import cut, heal
+from tests.simulation.mutants.stories import cut, heal, host
 from zk_schema import paths
 from zk_schema.ops import Delete
 
@@ -33,6 +33,22 @@ async def a_follower_is_cut_off(scene: Scene) -> None:
     heal(scene, leader, away)
 
 
+async def who_was_left_out_asks_late(scene: Scene) -> None:
+    """A request comes from who was left out and is cut off; as the high watermark has not moved, it joins."""
+    leader = await scene.await_leader()
+    away = next(each for each in scene.followers() if each != scene.controller())
+    await scene.settle()
+    scene.world.cut(host(away), host(leader))
+    await scene.produce(3, acks=1)
+    await scene.until(lambda: away not in scene.isr())
+    await scene.sleep(15)
+    scene.world.cut(host(leader), host(away))
+    scene.world.heal(host(away), host(leader))
+    await scene.until(lambda: away in scene.isr())
+    await scene.sleep(1)
+    scene.world.heal(host(leader), host(away))
+
+
 async def a_quiet_cluster(scene: Scene) -> None:
     await scene.sleep(15)
     await scene.produce(3)
@@ -47,6 +63,11 @@ def test_without_a_bug_nothing_is_told_and_much_was_looked_at(story: Any) -> Non
     tally = run_plan(story, settings=UNMOVED)
     assert tally.violations == []
     assert tally.looked > 50
+
+
+def test_who_comes_back_into_the_in_sync_set_has_its_time_anew() -> None:
+    tally = run_plan(who_was_left_out_asks_late, settings=UNMOVED, min_in_sync=3)
+    assert tally.violations == []
 
 
 def test_an_in_sync_set_that_never_shrinks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

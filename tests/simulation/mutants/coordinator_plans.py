@@ -113,6 +113,14 @@ PLANS: Final[Mapping[int, Plan]] = {
 """Those that a scripted plan shows."""
 
 OTHER_PLANS: Final[Mapping[str, Plan]] = {
+    "read index": Plan(
+        mutant(
+            "a coordinator that was replaced tells what was committed before",
+            ("replication.leadership_proof", "LeadershipProof.begin", coordinators.prove_nothing),
+        ),
+        stories.a_coordinator_is_cut_off,
+        _cluster(),
+    ),
     "time-out": Plan(
         mutant(
             "a transaction whose producer is gone stays open",

@@ -229,6 +229,25 @@ async def a_static_member_is_restarted(scene: Scene) -> None:
     assert await first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
+async def a_coordinator_is_cut_off(scene: Scene) -> None:
+    """P5. A coordinator that only clients reach is replaced; who asks it must not hear of what was committed before."""
+    former, latter = GroupClient(scene), GroupClient(scene)
+    assert await former.commit(1) is NONE
+    assert await former.committed() == 1
+    old = await scene.await_leader(at=OFFSETS)
+    others = [number for number in scene.world.machines if number != old]
+    for each in others:
+        cut(scene, old, each)
+    scene.world.cut_zookeeper(old)
+    await scene.await_leader(at=OFFSETS, otherwise=old)
+    assert await latter.commit(2) is NONE
+    assert await latter.committed() == 2
+    assert await former.committed() == 2, "what was replaced is told"
+    for each in others:
+        heal(scene, old, each)
+    scene.world.heal_zookeeper(old)
+
+
 async def a_producer_is_gone(scene: Scene) -> None:
     """P4. A producer is gone, and so is its coordinator: the transaction outlives its time by a minute at most."""
     producer = Transactor(scene, timeout_ms=2_000)

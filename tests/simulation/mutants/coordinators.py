@@ -103,6 +103,11 @@ def overtake_nothing(_original: Rule) -> Rule:
     return lambda *_: None
 
 
+def prove_nothing(_original: Rule) -> Rule:
+    """P5. A leader believes itself."""
+    return lambda *_: None
+
+
 def everybody_is_gone(original: Rule) -> Rule:
     """63. Offsets age from their commit, also of groups that have members."""
 

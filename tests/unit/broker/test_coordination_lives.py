@@ -1,4 +1,7 @@
-"""What outlives an epoch of a leadership, or an internal topic, in the coordinators of one broker: nothing."""
+"""What outlives an epoch of a leadership, or an internal topic, in the coordinators of one broker: nothing.
+
+What another coordinator has been told since is not missed by who reads.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -112,3 +115,50 @@ async def test_a_marker_is_answered_when_it_is_replicated(talk: GroupTalk) -> No
     (result,) = (await writing).markers
     assert result.topics[0].partitions[0].error_code == NONE
     assert partition.log.high_watermark == 1
+
+
+async def followed(talk: GroupTalk) -> Partition:
+    """The partition that has group `g`, in which 5 is committed, with a follower in sync that says nothing."""
+    assert await talk.commit(5) is NONE
+    number = await coordination_of(talk).partition_of(CONSUMER_OFFSETS, "g")
+    assert number is not None
+    partition = talk.broker.services.replicas.partition(TopicPartition(CONSUMER_OFFSETS, number))
+    assert partition is not None
+    await lead(talk, partition, epoch=5, others=(BrokerId(2),))
+    await until(lambda: coordination_of(talk).groups[number].is_loaded)
+    return partition
+
+
+async def test_offsets_are_told_when_it_is_proven_that_nobody_else_leads(talk: GroupTalk) -> None:
+    """A successor may have taken another commit while this process stood still."""
+    partition = await followed(talk)
+    reading = asyncio.ensure_future(talk.committed())
+    await asyncio.wait([reading], timeout=0.05)
+    assert not reading.done()
+    partition.on_follower_fetch(
+        BrokerId(2),
+        leader_epoch=5,
+        fetch_offset=partition.log.log_end_offset,
+        log_start_offset=0,
+        heard_at=next(talk.broker.services.replicas.ports.order),
+    )
+    assert await reading == (5, NONE)
+
+
+async def test_who_reads_when_the_leadership_goes_is_sent_elsewhere(talk: GroupTalk) -> None:
+    partition = await followed(talk)
+    reading = asyncio.ensure_future(talk.committed())
+    await asyncio.wait([reading], timeout=0.05)
+    await partition.become_follower(leader_id=BrokerId(2), leader_epoch=LeaderEpoch(6), replicas=partition.replicas)
+    assert await reading == (-1, ErrorCode.NOT_COORDINATOR)
+
+
+async def test_offsets_that_cannot_be_proven_in_time_are_not_told(tmp_path: Path) -> None:
+    host = BrokerHost(tmp_path)
+    talk = GroupTalk(await host.start(**KEYS, offsets_commit_timeout_ms="50"))
+    await make_topic(talk.broker)
+    await talk.find("g")
+    await followed(talk)
+    assert await talk.committed() == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await talk.broker.stop()
+    await host.close()

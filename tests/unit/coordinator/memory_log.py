@@ -73,6 +73,9 @@ class MemoryLog:
         self.lacks = lacks
         self._moved.set()
 
+    async def proven(self) -> None:
+        """Nobody else could lead it."""
+
     def bounds(self) -> tuple[int, int]:
         return self.start, self.end
 

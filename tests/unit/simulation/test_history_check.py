@@ -349,3 +349,17 @@ def test_what_is_planted_is_found(kind: AnomalyKind, plant: Callable[[History, R
         plant(history, random)
         found = check(history)
         assert kind in {anomaly.kind for anomaly in found}, (seed + number, found)
+
+
+def test_committed_is_what_was_read_or_acknowledged_by_all() -> None:
+    log = Log()
+    assert log.history.committed_end(PARTITION) == 0
+    log.send("a", acks=1, offset=7)
+    assert log.history.committed_end(PARTITION) == 0, "nothing is promised"
+    log.send("b", offset=2)
+    log.history.produce("p", PARTITION, b"unknown", log.tick())
+    assert log.history.committed_end(PARTITION) == 3
+    log.read((3, "c"), (4, "d"))
+    log.read()
+    assert log.history.committed_end(PARTITION) == 5
+    assert log.history.committed_end(OTHER) == 0

@@ -50,16 +50,20 @@ async def read_group(context: RequestContext, group_id: str, call: GroupCall, on
     """As `ask_group`, of a group that may be nameless, and never missing what a later coordinator has been told.
 
     So it waits as a commit does, for the same replicas and as long: until all in sync show that they follow this broker
-    still. Without that the error is COORDINATOR_NOT_AVAILABLE.
+    still. Without that the error is COORDINATOR_NOT_AVAILABLE, and NOT_COORDINATOR where this broker is cut off from
+    ZooKeeper too: there may be another.
     """
     found = await _find(context.broker.coordination, group_id)
     if isinstance(found, ErrorCode):
         return on_lost(found)
+    if found.error is not None:
+        return on_lost(found.error)
     try:
         async with asyncio.timeout(found.settings.commit_timeout_ms / 1000):
             await found.log.proven()
     except TimeoutError:
-        return on_lost(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        is_reached = context.broker.zk.is_connected
+        return on_lost(ErrorCode.COORDINATOR_NOT_AVAILABLE if is_reached else ErrorCode.NOT_COORDINATOR)
     except LogRefused as refused:
         return on_lost(coordinator_error(refused.error))
     return await found.run(call, on_lost=on_lost)

@@ -241,7 +241,8 @@ class FetchReader:
             if is_assigned and read.diverging is None:
                 if self._is_arrival:
                     self._count_follower(partition, wanted, self._follower)
-                read.is_awaited = partition.proof.lacks(self._follower, leader_epoch=wanted.current_leader_epoch)
+                if partition.proof.waiting:
+                    read.is_awaited = partition.proof.lacks(self._follower, leader_epoch=wanted.current_leader_epoch)
         # Taken once: what is read below must agree with what is told.
         read.high_watermark = high_watermark = replica.high_watermark
         read.last_stable_offset = last_stable_offset = replica.last_stable_offset

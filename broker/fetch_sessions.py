@@ -212,8 +212,9 @@ class FetchSession:
 class FollowerLine:
     """What followers have shown on one connection: who asks again has had the answer before.
 
-    The request that came first may have been under way since an earlier life of the broker. Whoever sent the next one
-    lived when the first was answered, so it has the registration that was known then, if it is known still (KIP-903).
+    Of those without a session: the request that came first may have been under way since an earlier life of the broker.
+    Whoever sent the next one lived when the first was answered, so it has the registration that was known then, if it
+    is known still (KIP-903).
     """
 
     __slots__ = ("_answered", "_known")

@@ -1,5 +1,4 @@
-"""The answers of one partition that wait: for the high watermark, for an fsync, for followers to give up records, for
-the proof that it is led here still.
+"""The answers of one partition that wait: for the high watermark, for an fsync, for followers to give up records.
 
 All of them belong to one leadership: when it ends, or the log's directory fails, everyone is told. A leader that leads
 on in another epoch keeps its log, so who waits for an offset of it waits on, as in Kafka.
@@ -32,7 +31,7 @@ class PartitionRefused(Exception):
 class Acknowledgements:
     """See the module."""
 
-    __slots__ = ("committed", "durable", "proven", "trimmed")
+    __slots__ = ("committed", "durable", "trimmed")
 
     def __init__(self) -> None:
         self.committed: Final[Waiters] = OffsetWaiters()
@@ -41,22 +40,18 @@ class Acknowledgements:
         """By the recovery point."""
         self.trimmed: Final[Waiters] = OffsetWaiters()
         """By the low watermark: what lies below is gone from all live replicas."""
-        self.proven: Final[Waiters] = OffsetWaiters()
-        """By what followers have heard, see `replication.leadership_proof`: its moments stand for offsets."""
 
     def end(self) -> None:
         """This replica leads no longer."""
         fail(self.committed, AFTER_APPEND)
         fail(self.durable, AFTER_APPEND)
         fail(self.trimmed, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        fail(self.proven, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fail_with_directory(self, *, others_may_have_it: bool) -> None:
         """The log cannot be used any more."""
         fail(self.committed, AFTER_APPEND if others_may_have_it else ErrorCode.KAFKA_STORAGE_ERROR)
         fail(self.durable, ErrorCode.KAFKA_STORAGE_ERROR)
         fail(self.trimmed, ErrorCode.KAFKA_STORAGE_ERROR)
-        fail(self.proven, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def wait_for(waiters: Waiters, offset: int) -> "asyncio.Future[None]":

@@ -26,7 +26,8 @@ class RemoteReplica:
     """A follower, as far as its fetches of this leader epoch tell. `caught_up_ms` is None while it never had all.
 
     `broker_epoch` is the registration of its broker under which it surely fetched last, None where that is not sure.
-    `heard_at` is the moment of the last answer that it had when it asked for more: then it followed.
+    `heard_at` is the moment of the last answer that it had when it asked for more: then it followed. It owes such a
+    request since `owes_since_ms`, None where nothing is waited for.
     """
 
     __slots__ = (
@@ -37,16 +38,27 @@ class RemoteReplica:
         "last_fetch_leader_end",
         "last_fetch_ms",
         "log_start_offset",
+        "owes_since_ms",
     )
 
     def __init__(self, *, caught_up_ms: int | None, leader_end_offset: int, now_ms: int) -> None:
         self.broker_epoch: BrokerEpoch | None = None
         self.heard_at = 0
+        self.owes_since_ms: int | None = None
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
         self.last_fetch_ms = now_ms
         self.last_fetch_leader_end = leader_end_offset
+
+    def owe(self, now_ms: int) -> None:
+        """Its next request is waited for."""
+        if self.owes_since_ms is None:
+            self.owes_since_ms = now_ms
+
+    def is_silent(self, *, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether what it owes is overdue: who has everything need say nothing else."""
+        return self.owes_since_ms is not None and now_ms - self.owes_since_ms > max_lag_ms
 
 
 class LeaderState:
@@ -115,7 +127,9 @@ class LeaderState:
         remote.log_start_offset = log_start_offset
         remote.last_fetch_ms = now_ms
         remote.last_fetch_leader_end = leader_end_offset
-        remote.heard_at = heard_at
+        if heard_at > remote.heard_at:
+            remote.heard_at = heard_at
+            remote.owes_since_ms = None
         return True
 
     def counts(self, leader_epoch: int) -> bool:
@@ -171,26 +185,35 @@ class LeaderState:
         """Propose to take in a replica that has all and whose last fetch could not be acted on.
 
         It will not say so again: an idle follower names no partition. What a broker said before it started anew does
-        not count.
+        not count, nor what one said that owes a request since.
         """
         for replica_id, remote in self.remotes.items():
             broker_epoch = broker_epoch_of(replica_id)
-            if remote.end_offset == leader_end_offset and broker_epoch == remote.broker_epoch:
+            has_all = remote.end_offset == leader_end_offset and remote.owes_since_ms is None
+            if has_all and broker_epoch == remote.broker_epoch:
                 proposal = self.decide_expand(replica_id, high_watermark=high_watermark, broker_epoch=broker_epoch)
                 if proposal is not None:
                     return proposal
         return None
 
     def decide_shrink(self, *, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> IsrProposal | None:
-        """Propose to leave out those that lag for more than `max_lag_ms`, if some do and nothing is pending."""
+        """Propose to leave out those that lag for more than `max_lag_ms`, if some do and nothing is pending.
+
+        So does who has everything, when a request of it is waited for: see `replication.leadership_proof`.
+        """
         if self.isr.pending is not None:
             return None
         lagging = [
             replica_id
             for replica_id in self.isr.committed
             if (remote := self.remotes.get(replica_id)) is not None
-            and remote.end_offset != leader_end_offset
-            and not self._is_caught_up(remote, now_ms=now_ms, max_lag_ms=max_lag_ms)
+            and (
+                remote.is_silent(now_ms=now_ms, max_lag_ms=max_lag_ms)
+                or (
+                    remote.end_offset != leader_end_offset
+                    and not self._is_caught_up(remote, now_ms=now_ms, max_lag_ms=max_lag_ms)
+                )
+            )
         ]
         return self.isr.propose_shrink(lagging) if lagging else None
 
@@ -201,7 +224,8 @@ class LeaderState:
 
     @staticmethod
     def _is_caught_up(remote: RemoteReplica, *, now_ms: int, max_lag_ms: int) -> bool:
-        return remote.caught_up_ms is not None and now_ms - remote.caught_up_ms <= max_lag_ms
+        is_late = remote.caught_up_ms is None or now_ms - remote.caught_up_ms > max_lag_ms
+        return not (is_late or remote.is_silent(now_ms=now_ms, max_lag_ms=max_lag_ms))
 
 
 def may_join(end_offset: int, *, high_watermark: int, epoch_start: int) -> bool:

@@ -75,7 +75,7 @@ class Partition(Replica):
         self.guards = TransactionGuards()
         self._flushing = False
         self.deletion = RecordDeletion(self, self._waits.trimmed, ports)
-        self.proof = LeadershipProof(self, self._waits.proven, ports)
+        self.proof = LeadershipProof(self, ports)
         self._undecided = False
         """Whether the pending proposal was answered without a decision, so that it has to be sent again."""
         self._takes_all = False
@@ -115,6 +115,7 @@ class Partition(Replica):
             self.log.assign_leader_epoch(leader_epoch, start_offset=self.log.log_end_offset)
             self._undecided = False
             self.guards.clear()
+            self.proof.end()
             self.leadership = LeaderState(
                 broker_id=self._broker_id,
                 leader_epoch=leader_epoch,
@@ -150,6 +151,7 @@ class Partition(Replica):
         self.leader_id = leader_id
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
         self._waits.end()
+        self.proof.end()
         self.notify()
 
     def go_offline(self) -> None:
@@ -157,6 +159,7 @@ class Partition(Replica):
         self._waits.fail_with_directory(
             others_may_have_it=self.leadership is not None and bool(self.leadership.remotes)
         )
+        self.proof.end(ErrorCode.KAFKA_STORAGE_ERROR)
         super().go_offline()
 
     def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
@@ -410,7 +413,8 @@ class Partition(Replica):
                 self._propose(proposal)
         self._advance()
         self.deletion.let_go()
-        self.proof.let_go()
+        if self.proof.waiting:
+            self.proof.let_go()
 
     def check_lag(self) -> None:
         """Have replicas left out that lag for too long, and those taken in that could not be before.

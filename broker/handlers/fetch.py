@@ -3,7 +3,8 @@
 Clients are served by leaders, from version 11 on by followers too, and read what is committed; followers read their
 leader's log to its end, and what they ask for tells the leader what they have (`broker.fetch_reader`).
 
-Behaviour: the answer leaves when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. A
+Behaviour: the answer leaves when `min_bytes` are there, a partition has an error, a follower's next request is waited
+for (`replication.leadership_proof`), or `max_wait_ms` are over. A
 connection's next request starts after that, as in Kafka. Records are slices of segment files; they are never copied.
 A read_committed client gets nothing at or above the last stable offset, and the list of aborted transactions.
 

@@ -2,7 +2,8 @@
 
 Version 0 reads from ZooKeeper, where version 0 of OffsetCommit writes to; there UNKNOWN_TOPIC_OR_PARTITION is answered
 for what does not exist or was not committed. Later versions ask the group's coordinator, and offset -1 without an error
-is what was not committed.
+is what was not committed. They wait until it is sure that no later coordinator was told another
+(`broker.coordinator_access.read_group`).
 
 1 with the coordinator · 2 null for all topics, an error of the whole · 3 throttle time · 5 leader epoch · 6 flexible ·
 7 only stable offsets (KIP-447)

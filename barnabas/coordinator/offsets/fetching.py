@@ -49,7 +49,12 @@ def fetch_offsets(request: OffsetFetchRequest, offsets: CommittedOffsets | None)
 
 
 def refuse_fetch(request: OffsetFetchRequest, error: ErrorCode, *, version: int) -> OffsetFetchResponse:
-    """The answer to a request that cannot be served at all."""
+    """The answer to a request that cannot be served at all.
+
+    Kafka's consumers of 2.7 take COORDINATOR_NOT_AVAILABLE for fatal here, and try again after LOAD_IN_PROGRESS.
+    """
+    if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if version >= _FIRST_WITH_ONE_ERROR:
         return OffsetFetchResponse(error_code=error.value)
     return OffsetFetchResponse(

@@ -5,6 +5,7 @@ What another coordinator has been told since is not missed by who reads.
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -26,22 +27,42 @@ from replication.settings import TopicSettings
 from tests.unit.broker.group_talk import SMALL, GroupTalk
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from zk_schema import paths
+from zk_schema.memory import MemorySession
 
 NONE = ErrorCode.NONE
 KEYS = {name.replace(".", "_"): text for name, text in SMALL.items()}
 
 
 @pytest.fixture
-async def talk(tmp_path: Path) -> AsyncIterator[GroupTalk]:
-    host = BrokerHost(tmp_path)
-    broker = await host.start(**KEYS)
+async def host(tmp_path: Path) -> AsyncIterator[BrokerHost]:
+    machine = BrokerHost(tmp_path)
+    yield machine
+    await machine.close()
+
+
+@asynccontextmanager
+async def talking(host: BrokerHost, **more: str) -> AsyncIterator[GroupTalk]:
+    """A broker whose coordinators are loaded; `more` are its settings."""
+    broker = await host.start(**KEYS, **more)
     talk = GroupTalk(broker)
     await make_topic(broker, partitions=2)
     await talk.find("g")
     await talk.find("id", 1)
     yield talk
     await broker.stop()
-    await host.close()
+
+
+@pytest.fixture
+async def talk(host: BrokerHost) -> AsyncIterator[GroupTalk]:
+    async with talking(host) as one:
+        yield one
+
+
+@pytest.fixture
+async def hasty(host: BrokerHost) -> AsyncIterator[GroupTalk]:
+    """One that does not wait long for other replicas."""
+    async with talking(host, offsets_commit_timeout_ms="50") as one:
+        yield one
 
 
 def coordination_of(talk: GroupTalk) -> Coordination:
@@ -153,12 +174,31 @@ async def test_who_reads_when_the_leadership_goes_is_sent_elsewhere(talk: GroupT
     assert await reading == (-1, ErrorCode.NOT_COORDINATOR)
 
 
-async def test_offsets_that_cannot_be_proven_in_time_are_not_told(tmp_path: Path) -> None:
-    host = BrokerHost(tmp_path)
-    talk = GroupTalk(await host.start(**KEYS, offsets_commit_timeout_ms="50"))
-    await make_topic(talk.broker)
-    await talk.find("g")
-    await followed(talk)
-    assert await talk.committed() == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    await talk.broker.stop()
-    await host.close()
+async def test_offsets_that_cannot_be_proven_in_time_are_not_told(hasty: GroupTalk) -> None:
+    """With the one error after which every client asks again: to consumers of 2.7 others are fatal."""
+    await followed(hasty)
+    assert await hasty.committed() == (-1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+async def test_who_is_cut_off_from_zookeeper_too_sends_others_elsewhere(host: BrokerHost, hasty: GroupTalk) -> None:
+    await followed(hasty)
+    session = hasty.broker.services.zk
+    assert isinstance(session, MemorySession)
+    host.zookeeper.disconnect(session, hold=True)
+    assert await hasty.committed() == (-1, ErrorCode.NOT_COORDINATOR)
+    session.reconnect()
+
+
+async def test_a_coordinator_that_is_loaded_says_so_at_once(talk: GroupTalk) -> None:
+    partition = await followed(talk)
+    await lead(talk, partition, epoch=6, others=(BrokerId(2),))
+    assert await talk.committed() == (-1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not partition.proof.waiting
+
+
+async def test_a_proof_is_of_one_epoch(talk: GroupTalk) -> None:
+    partition = await followed(talk)
+    reading = asyncio.ensure_future(talk.committed())
+    await asyncio.wait([reading], timeout=0.05)
+    await lead(talk, partition, epoch=6)
+    assert await reading == (-1, ErrorCode.NOT_COORDINATOR)

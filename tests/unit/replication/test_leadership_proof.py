@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerId
+from barnabas.protocol.ids import BrokerEpoch, BrokerId
 from replication.partition import Partition
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld, append_now, refusal
@@ -17,6 +17,7 @@ ALL: Final = (ME, OTHER, THIRD)
 
 async def leading(*, isr: tuple[BrokerId, ...] = ALL) -> tuple[ReplicaWorld, Partition]:
     world = await ReplicaWorld().open()
+    world.live[THIRD] = BrokerEpoch(3)
     assert await world.assign(replicas=ALL, isr=isr) is ErrorCode.NONE
     return world, world.partition()
 
@@ -106,6 +107,107 @@ async def test_who_leaves_the_in_sync_set_is_waited_for_no_longer() -> None:
     assert world.channel.proposed == [(ME, OTHER)]
     world.channel.obey(TP)
     assert future.done()
+
+
+@virtual_time
+async def test_who_is_about_to_join_may_be_elected_and_is_waited_for() -> None:
+    """The answer that it has joined may have been lost."""
+    world, partition = await leading(isr=(ME, OTHER))
+    fetch(partition, THIRD, heard_at=next(world.ports.order))
+    assert world.channel.proposed == [ALL]
+    future = begun(partition)
+    fetch(partition, OTHER, heard_at=next(world.ports.order))
+    assert not future.done()
+    fetch(partition, THIRD, heard_at=next(world.ports.order))
+    assert future.done()
+
+
+@virtual_time
+async def test_who_is_left_alone_in_sync_waits_for_nobody() -> None:
+    world, partition = await leading(isr=(ME, OTHER))
+    append_now(partition, b"others lack it")
+    future = begun(partition)
+    world.clock.advance(world.ports.replica_lag_time_max_ms + 1)
+    partition.check_lag()
+    world.channel.obey(TP)
+    assert partition.isr == (ME,)
+    assert future.done()
+
+
+@virtual_time
+async def test_who_has_everything_and_does_not_ask_leaves_and_comes_back_when_it_asks() -> None:
+    world, partition = await leading(isr=(ME, OTHER))
+    fetch(partition, OTHER, heard_at=next(world.ports.order))
+    for _ in range(2):
+        world.clock.advance(world.ports.replica_lag_time_max_ms + 1)
+        partition.check_lag()
+    assert world.channel.proposed == [], "nothing was waited for"
+    future = begun(partition)
+    world.clock.advance(world.ports.replica_lag_time_max_ms)
+    partition.check_lag()
+    assert world.channel.proposed == []
+    world.clock.advance(1)
+    partition.check_lag()
+    world.channel.obey(TP)
+    assert future.done()
+    partition.check_lag()
+    assert world.channel.proposed == [(ME,)], "it has not asked since"
+    fetch(partition, OTHER, heard_at=next(world.ports.order))
+    assert world.channel.proposed == [(ME,), (ME, OTHER)]
+
+
+@virtual_time
+async def test_who_asks_is_not_silent_though_a_later_proof_is_always_wanted() -> None:
+    world, partition = await leading(isr=(ME, OTHER))
+    for _ in range(5):
+        answered = next(world.ports.order)
+        begun(partition)
+        fetch(partition, OTHER, heard_at=answered)
+        world.clock.advance(world.ports.replica_lag_time_max_ms)
+        partition.check_lag()
+    assert world.channel.proposed == []
+
+
+@virtual_time
+async def test_who_is_silent_does_not_hold_the_high_watermark_once_it_has_left() -> None:
+    world, partition = await leading(isr=(ME, OTHER))
+    fetch(partition, OTHER, heard_at=next(world.ports.order))
+    begun(partition)
+    world.clock.advance(world.ports.replica_lag_time_max_ms + 1)
+    partition.check_lag()
+    world.channel.obey(TP)
+    append_now(partition, b"v")
+    assert partition.log.high_watermark == 1
+
+
+@virtual_time
+async def test_another_connection_takes_nothing_back() -> None:
+    world, partition = await leading(isr=(ME, OTHER))
+    future = begun(partition)
+    later = begun(partition)
+    fetch(partition, OTHER, heard_at=next(world.ports.order))
+    assert future.done()
+    assert later.done()
+    partition.proof.begin()
+    fetch(partition, OTHER, heard_at=0)
+    assert partition.leadership is not None
+    assert partition.leadership.remotes[OTHER].heard_at > 0
+
+
+@virtual_time
+async def test_those_who_wait_no_longer_do_not_pile_up() -> None:
+    _, partition = await leading()
+    for _ in range(100):
+        begun(partition).cancel()
+    assert len(partition.proof.waiting) == 1
+
+
+@virtual_time
+async def test_a_new_epoch_of_the_same_leader_ends_the_wait() -> None:
+    world, partition = await leading()
+    future = begun(partition)
+    assert await world.assign(1, replicas=ALL, isr=ALL) is ErrorCode.NONE
+    assert refusal(future) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("how", ["another leads", "the replica is stopped"])

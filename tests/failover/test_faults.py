@@ -193,6 +193,19 @@ class FakeClient:
     def check(self) -> None: ...
 
 
+def test_a_record_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "history.txt"
+    here, there = TopicPartition("t", 0), TopicPartition("t", 1)
+    path.write_text("client client\ni 1000 t|0|client|0|0|crc|\n")
+    follower = Follower([cast("LoadClient", FakeClient(path))])
+    follower.await_pending([here], seconds=0)
+    with path.open("a") as file:
+        file.write("k 2000 0 0 0\ni 3000 t|1|client|0|0|crc|\n")
+    follower.await_pending([here, there], seconds=0)
+    with pytest.raises(AssertionError, match="nothing was sent"):
+        follower.await_pending([here], seconds=0)
+
+
 def test_a_mark_knows_what_was_pending_and_when_writes_went_on(tmp_path: Path) -> None:
     path = tmp_path / "history.txt"
     here, there = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -166,6 +166,17 @@ class Follower:
             assert time.monotonic() < deadline, f"{wanted - self.acknowledged} of {more} acknowledgements did not come"
             self.watch(0.1)
 
+    def await_pending(self, partitions: Sequence[TopicPartition], *, seconds: float) -> None:
+        """Return when a record of one of these partitions is under way: producers pause now and then."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.look()
+            for number, partition, _ in self._open:
+                if TopicPartition(self._clients[number].task.topic, partition) in partitions:
+                    return
+            assert time.monotonic() < deadline, f"nothing was sent for {seconds} s: {partitions}"
+            time.sleep(0.001)
+
     def await_resumed(self, mark: Mark, *, seconds: float) -> None:
         """Return when every partition of the mark takes records again."""
         deadline = time.monotonic() + seconds

@@ -127,6 +127,8 @@ class Drill:
         led = [where for broker in hit for where in self.world.view.led_by(broker.id, self.topics)]
         began, acknowledged = time.monotonic(), self.follower.acknowledged
         outcome = Outcome(fault.name, hit[0].id if len(hit) == 1 else None, len(led))
+        if led:
+            self.follower.await_pending(led, seconds=_RESUME_SECONDS)
         fault.start(self.scene)
         try:
             mark = self.follower.mark(led, fault.moment_us)

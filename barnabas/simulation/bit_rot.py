@@ -131,11 +131,14 @@ class BitRot:
         return ""
 
     def _left(self) -> list[Blemish]:
+        left: list[Blemish] = []
         for each in self._blemishes:
-            if not each.stands:
+            if each.stands:
+                left.append(each)
+            else:
                 self._ended_s[each.topic_partition] = self._loop.now_s
-        self._blemishes = [each for each in self._blemishes if each.stands]
-        return self._blemishes
+        self._blemishes = left
+        return left
 
 
 def draw_damage(chance: random.Random, entries: list[Entry]) -> tuple[int, bytes]:

@@ -86,6 +86,7 @@ class Liveness:
         for at in world.invariants.watched:
             state = world.invariants.state(at)
             if state is not None:
+                self._led_since_s(at, state)
                 self._look_at(at, state, held, controller, office_s=max(term_s, self._well[controller[0]]))
 
     def on_late(self, client: str, at: TopicPartition, sent_s: float) -> None:
@@ -96,11 +97,15 @@ class Liveness:
         if has_spikes or not all(map(self._is_well, machines.values())):
             return
         since_s = max(max(self._well[each], world.disturbed_s.get(machines[each].host, 0.0)) for each in machines)
+        state = world.invariants.state(at)
+        if state is not None:
+            # A follower asks its new leader when it has the answer that it waits for, with other partitions.
+            since_s = max(since_s, self._led_since_s(at, state))
         replicas = [part for _, part in world.invariants.replicas() if part.topic_partition == at]
         is_held = any(each.throttled_as_leader or each.throttled_as_follower for each in replicas)
         if sent_s - since_s >= SETTLED_S and not is_held:
             waits = f"{client} was not answered from {sent_s:.3f} s on, though all are well since {since_s:.1f} s"
-            world.violate(f"{at}: {world.invariants.state(at)}: {waits}")
+            world.violate(f"{at}: {state}: {waits}")
 
     # Who is well.
 
@@ -135,6 +140,9 @@ class Liveness:
         if known is None or known.what != what:
             known = self._lasting[name] = _Lasting(what, self._world.loop.now_s)
         return known.since_s
+
+    def _led_since_s(self, at: TopicPartition, state: PartitionState) -> float:
+        return self._last((at, "led"), state.leader_epoch)
 
     def _expect(
         self, name: Hashable, what: Hashable, holds: bool, told: str, *, since_s: float, within_s: float

@@ -10,11 +10,10 @@ from barnabas.protocol.ids import BrokerId
 from barnabas.protocol.messages.fetch import FetchResponse
 from broker.fetch_sessions import FollowerLine
 from broker.handlers import fetch
-from replication.partition import Partition
 from tests.support.virtual_time import turns, virtual_time
 from tests.unit.broker.data_broker import DataBroker, Fetched, fetch_request
 from tests.unit.broker.test_fetch_from_followers import EPOCH, leading
-from tests.unit.replication.replica_world import ME, OTHER
+from tests.unit.replication.replica_world import ME, OTHER, begun
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -62,12 +61,6 @@ class Follower:
         answer = self.ask(**more)
         assert isinstance(answer, FetchResponse), "the fetch waits"
         return self.heard(answer)
-
-
-def begun(partition: Partition) -> "asyncio.Future[None]":
-    future = partition.proof.begin()
-    assert future is not None
-    return future
 
 
 @pytest.mark.parametrize("has_session", [True, False], ids=["in a session", "without one"])

@@ -208,6 +208,14 @@ def acknowledged(partition: Partition, info: AppendInfo, *, acks: int = -1) -> "
     return future
 
 
+def begun(partition: Partition) -> "asyncio.Future[None]":
+    """A proof that is waited for; it must not be there at once."""
+    future = partition.proof.begin()
+    assert future is not None
+    assert not future.done()
+    return future
+
+
 def refusal(future: "asyncio.Future[None] | None") -> ErrorCode:
     """Why a wait has failed."""
     assert future is not None

@@ -1,6 +1,5 @@
 """That nobody else leads is proven by all in sync, who ask for more after an answer of this leader."""
 
-import asyncio
 from typing import Final
 
 import pytest
@@ -9,7 +8,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId
 from replication.partition import Partition
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld, append_now, refusal
+from tests.unit.replication.replica_world import ME, OTHER, TP, ReplicaWorld, append_now, begun, refusal
 
 THIRD: Final = BrokerId(3)
 ALL: Final = (ME, OTHER, THIRD)
@@ -20,14 +19,6 @@ async def leading(*, isr: tuple[BrokerId, ...] = ALL) -> tuple[ReplicaWorld, Par
     world.live[THIRD] = BrokerEpoch(3)
     assert await world.assign(replicas=ALL, isr=isr) is ErrorCode.NONE
     return world, world.partition()
-
-
-def begun(partition: Partition) -> "asyncio.Future[None]":
-    """A proof that is waited for; it must not be there at once."""
-    future = partition.proof.begin()
-    assert future is not None
-    assert not future.done()
-    return future
 
 
 def fetch(partition: Partition, follower: BrokerId, *, heard_at: int, epoch: int = 0) -> None:

@@ -3,7 +3,8 @@
 `python -m bench.bare_sendfile SEND_BUFFER_BYTES FILE...` prints the port it listens on; a buffer of 0 bytes is the
 system's. Requests are Fetch frames of `bench.frames`, whose partition is the number of a file and whose offset is a
 position in it; answers have a size in front. So the same drain reads it that reads a broker, and touches as much. A
-position less than a MiB from the end stands for the last MiB. It ends with its standard input.
+position less than a MiB from the end stands for the last MiB. It ends with its standard input. Like those of Barnabas,
+its connections within the host are not paced: a physical rate is not one of the system's timers.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+from barnabas.runtime.within_host import spare_pacing
 
 ANSWER_BYTES: Final = 1 << 20
 _SIZE: Final = struct.Struct(">i")
@@ -104,6 +107,7 @@ def main() -> None:
                     connection.setblocking(False)
                     if send_buffer_bytes:
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+                    spare_pacing(connection)
                     peer = _Peer(connection, files)
                     selector.register(connection, selectors.EVENT_READ, peer)
                     continue

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, cast
 
 from barnabas.protocol.batch import Buffer
+from barnabas.runtime.within_host import spare_pacing
 
 _SIZE_BYTES: Final = 4
 _LEAST_FRAME_BYTES: Final = 4  # a correlation id
@@ -94,6 +95,7 @@ class TcpChannel(asyncio.BufferedProtocol):
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            spare_pacing(sock)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()

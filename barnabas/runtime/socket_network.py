@@ -27,6 +27,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
 from barnabas.runtime.tasks import Supervisor
+from barnabas.runtime.within_host import spare_pacing
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +168,7 @@ class SocketNetwork:
         if options.receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         await loop.sock_connect(sock, address)
+        spare_pacing(sock)
         of_socket = ConnectionOptions(max_frame_bytes=options.max_frame_bytes, idle_ms=_NEVER_IDLE_MS)
         connection = SocketConnection(self._shared_by_peers, sock, host, of_socket)
         self._peers[connection] = None
@@ -215,6 +217,7 @@ class SocketNetwork:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._options.send_buffer_bytes is not None:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
+            spare_pacing(peer)
             connection = SocketConnection(self._shared, peer, host, self._options)
         except OSError as error:
             self._gate.leave(host)

@@ -1,10 +1,13 @@
-"""Frames are cut the same way however the bytes arrive."""
+"""Frames are cut the same way however the bytes arrive, and leave at once."""
 
+import asyncio
 import random
+import socket
 
 import pytest
 
 from barnabas.client.transport import TcpChannel
+from tests.unit.runtime.test_within_host import control_of
 
 
 class Frames:
@@ -44,3 +47,14 @@ def test_a_frame_is_not_allocated_before_it_arrives() -> None:
     channel = TcpChannel(Frames())
     feed(channel, (200_000_000).to_bytes(4, "big") + bytes(100_000), 1 << 30)
     assert len(channel.get_buffer(-1)) <= 2_000_000
+
+
+async def test_a_connection_to_a_broker_on_the_same_host_is_not_paced() -> None:
+    async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        transport, channel = await asyncio.get_running_loop().create_connection(
+            lambda: TcpChannel(Frames()), "127.0.0.1", port
+        )
+        sock: socket.socket = transport.get_extra_info("socket")
+        assert control_of(sock) != "bbr"
+        channel.close()

@@ -23,12 +23,13 @@ import psutil
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import Address
-from barnabas.client.errors import ClientError
+from barnabas.client.errors import ClientError, KafkaError
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.launcher.broker_process import answers_api_versions, start_broker
 from barnabas.launcher.processes import LocalProcess
 from barnabas.launcher.sockets import free_port
 from barnabas.launcher.zookeeper import LocalZooKeeper
+from barnabas.protocol.error_code import ErrorCode
 from bench.kafka_releases import KafkaRelease
 from bench.raw_line import write_first
 from bench.side_by_side.figures import OURS
@@ -280,7 +281,9 @@ class RunningCluster:
     async def _create(self, topic: NewTopic) -> None:
         async with self.client() as client:
             outcomes = await Admin(client).create_topics([topic])
-            if error := outcomes[topic.name]:
+            error = outcomes[topic.name]
+            # A creation that took longer goes on, and whether the topic is whole is looked at in any case.
+            if error is not None and not (isinstance(error, KafkaError) and error.error is ErrorCode.REQUEST_TIMED_OUT):
                 raise error
             async with asyncio.timeout(_START_S):
                 while not await _is_whole(client, topic):  # noqa: ASYNC110 - nobody tells

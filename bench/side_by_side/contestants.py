@@ -23,7 +23,7 @@ import psutil
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import Address
-from barnabas.client.errors import ClientError, KafkaError
+from barnabas.client.errors import ClientError
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.launcher.broker_process import answers_api_versions, start_broker
 from barnabas.launcher.processes import LocalProcess
@@ -283,7 +283,7 @@ class RunningCluster:
             outcomes = await Admin(client).create_topics([topic])
             error = outcomes[topic.name]
             # A creation that took longer goes on, and whether the topic is whole is looked at in any case.
-            if error is not None and not (isinstance(error, KafkaError) and error.error is ErrorCode.REQUEST_TIMED_OUT):
+            if error and error.error is not ErrorCode.REQUEST_TIMED_OUT:
                 raise error
             async with asyncio.timeout(_START_S):
                 while not await _is_whole(client, topic):  # noqa: ASYNC110 - nobody tells

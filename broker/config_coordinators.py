@@ -6,7 +6,7 @@ from typing import Final
 
 from barnabas.coordinator.groups.settings import GroupSettings
 from barnabas.coordinator.offsets.settings import OffsetSettings
-from barnabas.coordinator.shard import ShardSettings
+from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionSettings
 from barnabas.protocol.batch import Codec
 from broker.config_keys.key import ConfigValue

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.outcome import Effect, Machine
 from barnabas.coordinator.partitioning import coordinator_partition
-from barnabas.coordinator.shard import Shard, ShardSettings
+from barnabas.coordinator.shard import Shard
+from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.coordinator.transactions.requests import Producer
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from barnabas.protocol.error_code import ErrorCode

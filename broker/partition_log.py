@@ -57,11 +57,20 @@ class PartitionLog:
             return ErrorCode.INVALID_TXN_STATE
         return self.partition.refusal(self._acks)
 
-    async def append(self, batches: bytes) -> int:
+    def try_append(self, batch: bytes) -> int | None:
         """See `CoordinatorLog`."""
         self._require_leadership()
         try:
-            info = await self.partition.append_as_coordinator(memoryview(bytearray(batches)), acks=self._acks)
+            info = self.partition.try_append_as_coordinator(memoryview(bytearray(batch)), acks=self._acks)
+        except (PartitionRefused, AppendRejected) as refused:
+            raise LogRefused(refused.error, str(refused)) from refused
+        return None if info is None else info.last_offset + 1
+
+    async def append(self, batch: bytes) -> int:
+        """See `CoordinatorLog`."""
+        self._require_leadership()
+        try:
+            info = await self.partition.append_as_coordinator(memoryview(bytearray(batch)), acks=self._acks)
         except (PartitionRefused, AppendRejected) as refused:
             raise LogRefused(refused.error, str(refused)) from refused
         return info.last_offset + 1

@@ -19,13 +19,7 @@ from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-from barnabas.storage.append import (
-    AppendInfo,
-    AppendOrigin,
-    AppendRejected,
-    LongConversion,
-    PreparedAppend,
-)
+from barnabas.storage.append import AppendInfo, AppendOrigin, AppendRejected, LongConversion, PreparedAppend
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
@@ -201,29 +195,35 @@ class Partition(Replica):
                 prepared = self._prepare(records, acks, converted)
             if prepared.duplicate is not None:
                 return prepared.duplicate
-            # Those who queue here while the directory is slow must not keep it out of the loop when it is quick again.
-            if self.directory.writes_inline:
-                return self._write_now(prepared)
-            return await self._write_in_thread(prepared)
+            return await self._write(prepared)
+
+    def try_append_as_coordinator(self, batch: memoryview, *, acks: int) -> AppendInfo | None:
+        """Append a batch that this broker wrote itself, or a marker of a transaction. As `try_append`."""
+        if not self.directory.writes_inline or self._writing.locked():
+            return None
+        return self._write_now(self._prepare_as_coordinator(batch, acks))
 
     async def append_as_coordinator(self, batch: memoryview, *, acks: int) -> AppendInfo:
-        """Append a batch that this broker wrote itself, or a marker of a transaction. Raises as `try_append`."""
+        """The same in turn. Raises as `try_append`."""
         async with self._writing:
-            self._check_append(acks)
-            prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR)
+            prepared = self._prepare_as_coordinator(batch, acks)
+            info = await self._write(prepared)
             header = prepared.headers[0]
-            if header.is_control:
-                self.guards.on_marker(header.producer_id)
-            elif header.is_transactional and self.lacks_guard(header.producer_id, header.producer_epoch):
-                self.log.abandon(prepared)
-                raise PartitionRefused(ErrorCode.INVALID_TXN_STATE)
-            if self.directory.writes_inline:
-                return self._write_now(prepared)
-            info = await self._write_in_thread(prepared)
             if header.is_control:
                 # A guard that was made meanwhile does not know of the marker.
                 self.guards.on_marker(header.producer_id)
             return info
+
+    def _prepare_as_coordinator(self, batch: memoryview, acks: int) -> PreparedAppend:
+        self._check_append(acks)
+        prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR)
+        header = prepared.headers[0]
+        if header.is_control:
+            self.guards.on_marker(header.producer_id)
+        elif header.is_transactional and self.lacks_guard(header.producer_id, header.producer_epoch):
+            self.log.abandon(prepared)
+            raise PartitionRefused(ErrorCode.INVALID_TXN_STATE)
+        return prepared
 
     def lacks_guard(self, producer_id: int, producer_epoch: int) -> Guard | None:
         """What has to be asked before this broker may write in the producer's transaction; None when nothing."""

@@ -107,6 +107,11 @@ class Replica:
         self._after_append(info)
         return info
 
+    async def _write(self, prepared: PreparedAppend) -> AppendInfo:
+        """Write in turn, in the directory's own thread while that is slow."""
+        # Those who queued while it was must not keep it out of the loop when it is quick again.
+        return self._write_now(prepared) if self.directory.writes_inline else await self._write_in_thread(prepared)
+
     async def _write_in_thread(self, prepared: PreparedAppend) -> AppendInfo:
         writing = asyncio.ensure_future(self.directory.write_in_thread(prepared))
         is_cancelled = False
@@ -144,10 +149,7 @@ class Replica:
             self._require_following(leader_epoch)
             while True:
                 prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
-                if self.directory.writes_inline:
-                    self._write_now(prepared)
-                else:
-                    await self._write_in_thread(prepared)
+                await self._write(prepared)
                 taken_bytes = len(prepared.data)
                 self._ports.counts.bytes_in += taken_bytes
                 if taken_bytes == len(records) or not has_more(records, taken_bytes):

@@ -1,11 +1,14 @@
 """What a shard appends: outcomes of its machine, and markers that end transactions in its partition. And who waits."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.coordinator.batches import batch_of, batch_size, marker_batch
 from barnabas.coordinator.outcome import Outcome, ProducerStamp
+from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
 
 Lost = Callable[[ErrorCode], Any]
@@ -63,3 +66,28 @@ def refusal_behind(entry: Entry, producer: ProducerStamp, marker_coordinator_epo
     ):
         return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     return None
+
+
+def take_batch(queue: deque[Entry], max_batch_bytes: int) -> list[Entry]:
+    """What goes into one append: at least one entry, and as many of the next as fit, taken off the queue."""
+    first = queue.popleft()
+    taken = [first]
+    if first.marker is not None or first.outcome.producer is not None:
+        return taken
+    room = max_batch_bytes - batch_size(first.size_bytes)
+    while queue:
+        entry = queue[0]
+        if entry.marker is not None or entry.outcome.producer is not None or entry.size_bytes > room:
+            break
+        room -= entry.size_bytes
+        taken.append(queue.popleft())
+    return taken
+
+
+def encode_batch(entries: list[Entry], wall_ms: int, codec: Codec) -> bytes | None:
+    """The batch for entries that were taken together; None where they have nothing to write."""
+    marker = entries[0].marker
+    if marker is not None:
+        return marker_batch(marker.producer, marker.coordinator_epoch, wall_ms, commit=marker.commit)
+    records = [record for entry in entries for record in entry.outcome.records]
+    return batch_of(records, wall_ms, codec, entries[0].outcome.producer) if records else None

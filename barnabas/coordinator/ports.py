@@ -32,8 +32,14 @@ class CoordinatorLog(Protocol):
     def max_batch_bytes(self) -> int:
         """The topic's max.message.bytes."""
 
-    async def append(self, batches: bytes) -> int:
-        """Append whole batches, all or none; the offset after them. One caller at a time. Raises LogRefused."""
+    def try_append(self, batch: bytes) -> int | None:
+        """Append one batch now; the offset after it, or None when that would have to wait. Then await `append`.
+
+        Raises LogRefused.
+        """
+
+    async def append(self, batch: bytes) -> int:
+        """Append one batch; the offset after it. One caller at a time. Raises LogRefused."""
 
     def is_committed(self, end_offset: int) -> bool:
         """Whether all below `end_offset` is committed already."""

@@ -10,8 +10,9 @@ Owned by the event loop. Invariants:
 - an append that fails after its records were replayed costs the machine: all that depend on it are answered, and a new
   one is loaded from the log. Nothing is rolled back by hand. What the log would refuse anyway is refused before.
 
-While one append is under way outcomes gather, and the next append takes as many as fit a batch (group commit). Records
-in a producer's transaction, and the marker that ends one, are batches of their own.
+Outcomes gather during a turn of the loop, and longer while an append is under way that has to wait; the next append
+takes as many as fit a batch (group commit). Records in a producer's transaction, and the marker that ends one, are
+batches of their own.
 
 Where `append` has succeeded the records stand in the log, committed or not, and the machine agrees with it: who waits
 too long for the commit hears of that, and nothing else changes.
@@ -26,12 +27,12 @@ from itertools import chain, count
 from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
-from barnabas.coordinator.batches import batch_of, batch_size, marker_batch, most_bytes, pieces
-from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting, refusal_behind
+from barnabas.coordinator.batches import batch_size, most_bytes, pieces
+from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting, encode_batch, refusal_behind, take_batch
 from barnabas.coordinator.loading import Loading
 from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
 from barnabas.coordinator.ports import CoordinatorLog, LogRefused
-from barnabas.protocol.batch import Codec
+from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.runtime.clock import Clock
 
@@ -47,22 +48,12 @@ _FOR_ANOTHERS_FAILURE: Final = ErrorCode.NOT_ENOUGH_REPLICAS
 """What outcomes hear that were to be appended after one that failed: nothing is wrong with them."""
 
 
-@dataclass(slots=True, frozen=True)
-class ShardSettings:
-    """Of offsets.* or transaction.state.log.*; `codec` is that of the batches."""
-
-    commit_timeout_ms: int = 5_000
-    load_buffer_bytes: int = 5 * 1024 * 1024
-    codec: Codec = Codec.NONE
-
-
 @dataclass(slots=True)
 class ShardCount:
     """What one shard did."""
 
     loads: int = 0
     load_ms: int = 0
-    appends: int = 0
     failed_appends: int = 0
     drops: int = 0
     """Machines that were replaced because they knew of records that are not there."""
@@ -104,6 +95,7 @@ class Shard(Generic[M]):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._patience: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[Any] | None = None
+        self._is_gathering = False
         self._is_committing = False
         self._is_over = False
         self._loaded_ms: int | None = None
@@ -309,8 +301,7 @@ class Shard(Generic[M]):
             return
         for record in outcome.records:
             machine.replay(record, outcome.producer)
-        for entry in entries:
-            self._put(entry)
+        self._put(*entries)
 
     def _refusal(self, producer: ProducerStamp | None, marker_coordinator_epoch: int | None = None) -> ErrorCode | None:
         """Why the log would refuse this where it is to stand: behind what is still on its way there."""
@@ -322,7 +313,7 @@ class Shard(Generic[M]):
         return self.log.refusal(producer, marker_coordinator_epoch=marker_coordinator_epoch)
 
     def _is_larger(self, entry: Entry, limit: int) -> bool:
-        return batch_size(entry.size_bytes) > limit and len(self._batch([entry]) or b"") > limit
+        return batch_size(entry.size_bytes) > limit and len(self._encode([entry]) or b"") > limit
 
     def _refuse(self, outcome: Outcome, error: ErrorCode) -> None:
         """The log will not have these records: nothing of them was replayed."""
@@ -335,12 +326,13 @@ class Shard(Generic[M]):
             self._lose(ticket, coordinator_error(error))
         self._drop()
 
-    def _put(self, entry: Entry) -> None:
-        self._queue.append(entry)
-        if self._writer is None or self._writer.done():
-            self._writer = self._start(self._append_all(), "append")
+    def _put(self, *entries: Entry) -> None:
+        self._queue += entries
+        if not self._is_gathering and (self._writer is None or self._writer.done()):
+            self._is_gathering = True
+            self._loop.call_soon(self._append_gathered)
         if self._patience is None:
-            self._set_patience(entry.deadline_ms)
+            self._set_patience(entries[0].deadline_ms)
 
     def _deadline(self) -> int:
         return self._clock.monotonic_ms() + self.settings.commit_timeout_ms
@@ -352,47 +344,51 @@ class Shard(Generic[M]):
 
     # Appending.
 
-    async def _append_all(self) -> None:
+    def _append_gathered(self) -> None:
+        """Append what waits for nothing but its turn; a task does the rest. What it raises is the process's end."""
         while self._queue:
-            self._appending = entries = self._next_batch()
+            self._appending = entries = take_batch(self._queue, self.log.max_batch_bytes)
+            batch = self._encode(entries)
             try:
-                await self._append(entries)
+                end_offset = self._end_offset if batch is None else self.log.try_append(batch)
             except LogRefused as error:
-                self.counts.failed_appends += 1
-                log.warning("%s: an append was refused: %s", self.log.name, error)
-                if self._ends_with(error):
-                    return
-                for entry in entries:
-                    self._fail(entry, error.error)
-                self._appending = []
-                if self._machine is not None:
-                    self._drop()
-
-    def _next_batch(self) -> list[Entry]:
-        """What goes into one append: at least one outcome, and as many of the next as fit."""
-        queue = self._queue
-        first = queue.popleft()
-        taken = [first]
-        if first.marker is not None or first.outcome.producer is not None:
-            return taken
-        room = self.log.max_batch_bytes - batch_size(first.size_bytes)
-        while queue:
-            entry = queue[0]
-            if entry.marker is not None or entry.outcome.producer is not None or entry.size_bytes > room:
+                self._append_failed(entries, error)
+                continue
+            if end_offset is None:
+                self._writer = self._start(self._append_in_turn(entries, batch), "append")
                 break
-            room -= entry.size_bytes
-            taken.append(queue.popleft())
-        return taken
+            self._appended(entries, end_offset)
+        self._is_gathering = False
 
-    async def _append(self, entries: list[Entry]) -> None:
-        batch = self._batch(entries)
-        end_offset = self._end_offset
-        if batch is not None:
-            end_offset = await self.log.append(batch)
-            self.counts.appends += 1
-        if self._appending is not entries:
-            # The machine went meanwhile, and they were answered.
+    async def _append_in_turn(self, entries: list[Entry], batch: bytes | None) -> None:
+        while True:
+            try:
+                end_offset = self._end_offset if batch is None else await self.log.append(batch)
+            except LogRefused as error:
+                self._append_failed(entries, error)
+            else:
+                if self._appending is entries:
+                    self._appended(entries, end_offset)
+            if not self._queue:
+                return
+            self._appending = entries = take_batch(self._queue, self.log.max_batch_bytes)
+            batch = self._encode(entries)
+
+    def _encode(self, entries: list[Entry]) -> bytes | None:
+        return encode_batch(entries, self._clock.wall_ms(), self.settings.codec)
+
+    def _append_failed(self, entries: list[Entry], error: LogRefused) -> None:
+        self.counts.failed_appends += 1
+        log.warning("%s: an append was refused: %s", self.log.name, error)
+        if self._ends_with(error):
             return
+        for entry in entries:
+            self._fail(entry, error.error)
+        self._appending = []
+        if self._machine is not None:
+            self._drop()
+
+    def _appended(self, entries: list[Entry], end_offset: int) -> None:
         self._end_offset = end_offset
         self._appending = []
         if not self._uncommitted and self.log.is_committed(end_offset):
@@ -405,16 +401,6 @@ class Shard(Generic[M]):
         if not self._is_committing:
             self._is_committing = True
             self._start(self._commit_all(), "commit")
-
-    def _batch(self, entries: list[Entry]) -> bytes | None:
-        wall_ms = self._clock.wall_ms()
-        marker = entries[0].marker
-        if marker is not None:
-            return marker_batch(marker.producer, marker.coordinator_epoch, wall_ms, commit=marker.commit)
-        records = [record for entry in entries for record in entry.outcome.records]
-        if not records:
-            return None
-        return batch_of(records, wall_ms, self.settings.codec, entries[0].outcome.producer)
 
     # Committing.
 

@@ -6,7 +6,8 @@ import pytest
 
 from barnabas.client.connection import Address
 from barnabas.client.errors import ConnectionFailed
-from barnabas.coordinator.shard import Shard, ShardSettings
+from barnabas.coordinator.shard import Shard
+from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.coordinator.transactions.producer_identity import NewIdNeeded
 from barnabas.coordinator.transactions.requests import Initialise, Producer
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator, TransactionSettings

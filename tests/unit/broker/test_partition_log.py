@@ -1,6 +1,7 @@
 """A partition of an internal topic as its coordinator sees it, in one leadership."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -56,17 +57,32 @@ async def refusal_of(what: object) -> ErrorCode:
     return raised.value.error
 
 
+async def at_once(log: PartitionLog, batch: bytes) -> int:
+    end = log.try_append(batch)
+    assert end is not None
+    return end
+
+
+async def in_turn(log: PartitionLog, batch: bytes) -> int:
+    return await log.append(batch)
+
+
+Write = Callable[[PartitionLog, bytes], Awaitable[int]]
+both_ways = pytest.mark.parametrize("write", [at_once, in_turn], ids=["at once", "in turn"])
+
+
+@both_ways
 @pytest.mark.parametrize("leader", [ME, OTHER], ids=["the same leader", "another"])
-def test_a_log_is_of_one_leadership(leader: BrokerId) -> None:
+def test_a_log_is_of_one_leadership(leader: BrokerId, write: Write) -> None:
     @virtual_time
     async def play() -> None:
         world, log = await log_of(alone=True)
-        end = await log.append(RECORD)
+        end = await write(log, RECORD)
         assert log.is_committed(end)
         await lead(world, epoch=5, leader=leader, isr=(leader,))
         assert log.refusal() is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert not log.is_committed(end), "who coordinates now may have decided otherwise"
-        for what in (log.append(RECORD), log.committed(end), log.read(0, 1000)):
+        for what in (write(log, RECORD), log.committed(end), log.read(0, 1000)):
             assert await refusal_of(what) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert world.partition().log.log_end_offset == 1
 
@@ -154,15 +170,16 @@ async def test_a_batch_whose_base_offset_says_that_it_lies_above_the_end_is_dama
     assert len(await log.read(1, 1)) == len(RECORD), "what is before it can be read"
 
 
+@both_ways
 @virtual_time
-async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anything_is_written() -> None:
+async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anything_is_written(write: Write) -> None:
     world, log = await log_of(alone=True)
-    await log.append(marker_batch(PRODUCER, 4, 1, commit=True))
+    await write(log, marker_batch(PRODUCER, 4, 1, commit=True))
     former = PRODUCER._replace(producer_epoch=2)
     assert log.refusal(PRODUCER, marker_coordinator_epoch=3) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert log.refusal(former, marker_coordinator_epoch=4) is ErrorCode.INVALID_PRODUCER_EPOCH
     for stale in (marker_batch(PRODUCER, 3, 1, commit=True), marker_batch(former, 4, 1, commit=True)):
-        assert await refusal_of(log.append(stale)) in (
+        assert await refusal_of(write(log, stale)) in (
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             ErrorCode.INVALID_PRODUCER_EPOCH,
         )
@@ -172,21 +189,36 @@ async def test_markers_of_former_coordinators_and_epochs_are_refused_before_anyt
     assert world.partition().log.log_end_offset == 1
 
 
+@both_ways
 @virtual_time
-async def test_offsets_of_a_transaction_need_a_guard_and_a_marker_takes_it() -> None:
+async def test_offsets_of_a_transaction_need_a_guard_and_a_marker_takes_it(write: Write) -> None:
     """What is refused for it leaves a log that takes what comes next."""
     world, log = await log_of(alone=True)
     guards, producers = world.partition().guards, world.partition().log.producers
     offsets = batch_of([CoordinatorRecord(b"key", b"value")], 1, Codec.NONE, PRODUCER)
     assert log.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
-    assert await refusal_of(log.append(offsets)) is ErrorCode.INVALID_TXN_STATE
+    assert await refusal_of(write(log, offsets)) is ErrorCode.INVALID_TXN_STATE
     guards.answer(guards.of(*PRODUCER, producers), ErrorCode.NONE)
     assert log.refusal(PRODUCER) is None
-    await log.append(offsets)
+    await write(log, offsets)
     assert log.refusal(PRODUCER._replace(producer_epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    await log.append(marker_batch(PRODUCER, 4, 1, commit=False))
+    await write(log, marker_batch(PRODUCER, 4, 1, commit=False))
     assert log.refusal(PRODUCER) is ErrorCode.INVALID_TXN_STATE
-    assert await refusal_of(log.append(offsets)) is ErrorCode.INVALID_TXN_STATE
+    assert await refusal_of(write(log, offsets)) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("why", ["the directory is slow", "another append is under way"])
+@virtual_time
+async def test_what_would_have_to_wait_is_not_appended_at_once(why: str) -> None:
+    world, log = await log_of(alone=True)
+    if why == "the directory is slow":
+        world.directory.writes_inline = False
+        assert log.try_append(RECORD) is None
+    else:
+        async with world.partition()._writing:
+            assert log.try_append(RECORD) is None
+    assert world.partition().log.log_end_offset == 0
+    assert await log.append(RECORD) == 1
 
 
 @virtual_time

@@ -19,6 +19,8 @@ class MemoryLog:
         self.refuses: ErrorCode | None = None
         self.fails: ErrorCode | None = None
         """What the next append is refused with, though nothing spoke against it."""
+        self.breaks: Exception | None = None
+        """What every append raises: a bug."""
         self.lacks: ErrorCode | None = None
         """What waiting for a commit hears."""
         self.read_error: ErrorCode | None = None
@@ -39,12 +41,22 @@ class MemoryLog:
     ) -> ErrorCode | None:
         return self.refuses
 
-    async def append(self, batches: bytes) -> int:
+    def try_append(self, batch: bytes) -> int | None:
+        if self.appending.is_set():
+            return self._append(batch)
+        return None
+
+    async def append(self, batch: bytes) -> int:
         await self.appending.wait()
+        return self._append(batch)
+
+    def _append(self, batch: bytes) -> int:
+        if self.breaks is not None:
+            raise self.breaks
         if self.fails is not None:
             error, self.fails = self.fails, None
             raise LogRefused(error)
-        self.put(batches)
+        self.put(batch)
         return self.end
 
     def put(self, batch: bytes) -> None:

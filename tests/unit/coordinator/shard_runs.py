@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from barnabas.coordinator.outcome import Effect, Outcome
-from barnabas.coordinator.shard import Shard, ShardSettings
+from barnabas.coordinator.shard import Shard
+from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.protocol.error_code import ErrorCode
 from tests.support.virtual_time import VirtualTimeLoop, turns
 from tests.unit.coordinator.counting import Rung, Values

@@ -60,6 +60,27 @@ async def test_outcomes_that_come_while_an_append_is_under_way_share_the_next_on
 
 
 @virtual_time
+async def test_outcomes_that_come_in_one_turn_share_an_append() -> None:
+    run = await opened()
+    asked = [run.ask(put(f"k{number}", "v")) for number in range(3)]
+    assert await asyncio.gather(*asked) == [f"k{number}=v" for number in range(3)]
+    assert [len(batch) for batch in run.log.records()] == [3]
+
+
+@virtual_time
+async def test_an_append_that_breaks_is_the_process_s_end_and_nobody_is_answered() -> None:
+    run = await opened()
+    ends: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: ends.append(context["exception"]))
+    run.log.breaks = RuntimeError("a bug")
+    asked = [run.ask(put("a", "1"))]
+    await turns()
+    asked.append(run.ask(put("b", "2")))
+    await none_done(*asked)
+    assert ends == [run.log.breaks]
+
+
+@virtual_time
 async def test_no_append_is_greater_than_a_batch_may_be() -> None:
     run = await opened(MemoryLog(max_batch_bytes=300))
     for size in range(70, 100):

@@ -62,6 +62,7 @@ PURE: Final = (
     "barnabas/coordinator/outcome.py",
     "barnabas/coordinator/partitioning.py",
     "barnabas/coordinator/record_fields.py",
+    "barnabas/coordinator/shard_settings.py",
     "barnabas/coordinator/timers.py",
     "barnabas/coordinator/transaction_records.py",
     "barnabas/coordinator/transactions/*.py",

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from barnabas.runtime.within_host import spare_pacing
+from barnabas.runtime.within_host import choose_unpaced
 
 ANSWER_BYTES: Final = 1 << 20
 _SIZE: Final = struct.Struct(">i")
@@ -92,7 +92,10 @@ def serving(files: Sequence[Path], *, send_buffer_bytes: int) -> Iterator[int]:
 def main() -> None:
     send_buffer_bytes = int(sys.argv[1])
     selector = selectors.DefaultSelector()
-    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as opened:
+    with socket.socket() as server, contextlib.ExitStack() as opened:
+        choose_unpaced(server)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
         files = [opened.enter_context(Path(path).open("rb")).fileno() for path in sys.argv[2:]]
         sys.stdout.write(f"{server.getsockname()[1]}\n")
         sys.stdout.flush()
@@ -107,7 +110,6 @@ def main() -> None:
                     connection.setblocking(False)
                     if send_buffer_bytes:
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
-                    spare_pacing(connection)
                     peer = _Peer(connection, files)
                     selector.register(connection, selectors.EVENT_READ, peer)
                     continue

@@ -217,8 +217,8 @@ async def open_connection(
         raise ConnectionFailed(f"no connection to {address} in {timeout_ms} ms") from None
     except OSError as error:
         raise ConnectionFailed(f"no connection to {address}: {error.strerror or error}") from error
-    except ClientError:
-        connection.close("versions could not be negotiated")
+    except (ClientError, asyncio.CancelledError) as error:
+        connection.close(str(error) or "nobody waits for it any more")
         raise
     log.debug("connected to %s", address)
     return connection

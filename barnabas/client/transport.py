@@ -5,13 +5,11 @@ with what has arrived, never with what was announced.
 """
 
 import asyncio
-import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, cast
 
 from barnabas.protocol.batch import Buffer
-from barnabas.runtime.within_host import spare_pacing
+from barnabas.runtime.dialing import dial, hand_over
 
 _SIZE_BYTES: Final = 4
 _LEAST_FRAME_BYTES: Final = 4  # a correlation id
@@ -54,8 +52,13 @@ Connector = Callable[[str, int, FrameReceiver], Awaitable[Channel]]
 
 async def connect_tcp(host: str, port: int, receiver: FrameReceiver) -> Channel:
     """Connect to a broker over TCP."""
-    loop = asyncio.get_running_loop()
-    _, channel = await loop.create_connection(lambda: TcpChannel(receiver), host, port)
+    channel = TcpChannel(receiver)
+    sock = await dial(host, port)
+    try:
+        await hand_over(sock, channel)
+    except asyncio.CancelledError:
+        channel.close()
+        raise
     return channel
 
 
@@ -91,11 +94,6 @@ class TcpChannel(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        sock: socket.socket | None = transport.get_extra_info("socket")
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            spare_pacing(sock)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()

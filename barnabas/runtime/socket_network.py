@@ -11,8 +11,9 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from barnabas.runtime.dialing import dial, hand_over
 from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
 from barnabas.runtime.network import (
     Connection,
@@ -27,7 +28,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
 from barnabas.runtime.tasks import Supervisor
-from barnabas.runtime.within_host import spare_pacing
+from barnabas.runtime.within_host import choose_unpaced, restore_pacing
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class SocketNetwork:
             budget=ReceiveBudget(_UNBOUNDED), traffic=TrafficCount(), warm=self._warm, forget=self._forget_peer
         )
         self._listeners: list[SocketListener] = []
+        self._replaced_control: bytes | None = None
         self._sweep = supervisor.spawn(self._sweep_forever(), name="connection sweep")
 
     @property
@@ -121,6 +123,8 @@ class SocketNetwork:
             if self._options.receive_buffer_bytes is not None:
                 # Must stand before listen for the window scale to follow it.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.receive_buffer_bytes)
+            # What is accepted inherits it.
+            self._replaced_control = choose_unpaced(sock)
             sock.bind(address)
             sock.listen(_BACKLOG)
             sock.setblocking(False)
@@ -134,49 +138,20 @@ class SocketNetwork:
     async def connect(
         self, host: str, port: int, accept: Callable[[Connection], FrameSink], *, options: PeerOptions
     ) -> SocketConnection:
-        loop = asyncio.get_running_loop()
-        try:
-            resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except UnicodeError as error:
-            raise OSError(errno.EINVAL, f"no host can be called {host}: {error}") from error
-        failure: OSError | None = None
-        for family, kind, protocol, _, address in resolved:
-            sock = socket.socket(family, kind, protocol)
-            try:
-                return await self._connect(sock, address, host, accept, options)
-            except OSError as error:
-                failure = error
-                sock.close()
-            except BaseException:
-                sock.close()
-                raise
-        raise failure or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+        def prepare(sock: socket.socket) -> None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, options.user_timeout_ms)
+            if options.receive_buffer_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
 
-    async def _connect(
-        self,
-        sock: socket.socket,
-        address: Any,
-        host: str,
-        accept: Callable[[Connection], FrameSink],
-        options: PeerOptions,
-    ) -> SocketConnection:
-        loop = asyncio.get_running_loop()
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, options.user_timeout_ms)
-        if options.receive_buffer_bytes is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
-        await loop.sock_connect(sock, address)
-        spare_pacing(sock)
+        sock = await dial(host, port, prepare=prepare)
         of_socket = ConnectionOptions(max_frame_bytes=options.max_frame_bytes, idle_ms=_NEVER_IDLE_MS)
         connection = SocketConnection(self._shared_by_peers, sock, host, of_socket)
         self._peers[connection] = None
         connection.bind(accept(connection))
         try:
-            await loop.create_connection(lambda: connection, sock=sock)
-        except BaseException:
-            connection.connection_lost(None)
+            await hand_over(sock, connection)
+        except asyncio.CancelledError:
+            connection.close("nobody waits for it any more")
             raise
         return connection
 
@@ -217,7 +192,7 @@ class SocketNetwork:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._options.send_buffer_bytes is not None:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
-            spare_pacing(peer)
+            restore_pacing(peer, self._replaced_control)
             connection = SocketConnection(self._shared, peer, host, self._options)
         except OSError as error:
             self._gate.leave(host)

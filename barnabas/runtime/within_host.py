@@ -2,7 +2,8 @@
 
 Nothing on their way is slower than the two ends, so a congestion control has nothing to find out. Most cost next to
 nothing there. BBR, the default of many hosts, paces what it sends all the same: with a timer for each piece of 64 KB,
-which costs more than the sending (a loop of sendfile into one reader: 0.27 s of CPU a GB with it, 0.07 without).
+which costs more than the sending. And a socket that was paced once stays so, whatever control it is given afterwards:
+the choice is to be made before it listens or connects, and is taken back where the peer turns out to be elsewhere.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import socket
 from typing import Final
 
 _PACES: Final = b"bbr"
+"""What the names of its versions begin with."""
 _DOES_NOT_PACE: Final = b"reno"
 """Every kernel has it, and every process may choose it."""
 _LONGEST_NAME_BYTES: Final = 16
@@ -20,12 +22,31 @@ def is_within_host(own_address: str, peer_address: str) -> bool:
     return own_address == peer_address or peer_address.startswith("127.")
 
 
-def spare_pacing(sock: socket.socket) -> None:
-    """Take the pacing off a connected socket whose peer is on this host. Others stay as the host's owner set them."""
-    # Neither a peer that is gone nor a kernel that knows no such option is a reason not to go on.
+def choose_unpaced(sock: socket.socket) -> bytes | None:
+    """Have a socket that will listen or connect not paced; the control that this took the place of, if it did."""
+    # A kernel that knows no such option is no reason not to go on.
     with contextlib.suppress(OSError):
-        if not is_within_host(sock.getsockname()[0], sock.getpeername()[0]):
-            return
-        chosen = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _LONGEST_NAME_BYTES)
-        if chosen.rstrip(b"\0") == _PACES:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _DOES_NOT_PACE)
+        chosen = _control_of(sock)
+        if chosen.startswith(_PACES):
+            _set_control(sock, _DOES_NOT_PACE)
+            return chosen
+    return None
+
+
+def restore_pacing(sock: socket.socket, replaced: bytes | None) -> None:
+    """Once it is connected: where the peer is not on this host, `replaced`, the choice of the host's owner, is back."""
+    if replaced is None:
+        return
+    # A peer that is gone is none either.
+    with contextlib.suppress(OSError):
+        # The route may have brought a control of its own.
+        if not is_within_host(sock.getsockname()[0], sock.getpeername()[0]) and _control_of(sock) == _DOES_NOT_PACE:
+            _set_control(sock, replaced)
+
+
+def _control_of(sock: socket.socket) -> bytes:
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _LONGEST_NAME_BYTES).rstrip(b"\0")
+
+
+def _set_control(sock: socket.socket, control: bytes) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)

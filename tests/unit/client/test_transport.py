@@ -1,13 +1,14 @@
 """Frames are cut the same way however the bytes arrive, and leave at once."""
 
 import asyncio
+import itertools
 import random
 import socket
 
 import pytest
 
-from barnabas.client.transport import TcpChannel
-from tests.unit.runtime.test_within_host import control_of
+from barnabas.client.transport import TcpChannel, connect_tcp
+from tests.unit.runtime.test_within_host import PACES, control_of
 
 
 class Frames:
@@ -50,11 +51,35 @@ def test_a_frame_is_not_allocated_before_it_arrives() -> None:
 
 
 async def test_a_connection_to_a_broker_on_the_same_host_is_not_paced() -> None:
-    async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        transport, channel = await asyncio.get_running_loop().create_connection(
-            lambda: TcpChannel(Frames()), "127.0.0.1", port
-        )
-        sock: socket.socket = transport.get_extra_info("socket")
-        assert control_of(sock) != "bbr"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        channel = await connect_tcp("127.0.0.1", server.getsockname()[1], Frames())
+        assert isinstance(channel, TcpChannel)
+        assert channel._transport is not None
+        assert control_of(channel._transport.get_extra_info("socket")) != PACES
         channel.close()
+
+
+async def test_who_gives_up_while_it_connects_leaves_no_connection() -> None:
+    """At whatever point of the way that is."""
+    accepted: asyncio.Queue[asyncio.Task[bytes]] = asyncio.Queue()
+
+    def accept(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        accepted.put_nowait(asyncio.create_task(reader.read()))
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        for turns in itertools.count():
+            connecting = asyncio.create_task(connect_tcp("127.0.0.1", port, Frames()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if connecting.done():
+                break
+            connecting.cancel()
+            await asyncio.wait([connecting])
+        last = connecting.result()
+        last.send([b"the last"])
+        last.close()
+        async with asyncio.timeout(5):
+            while await (await accepted.get()) != b"the last":
+                pass
+    assert turns > 3

@@ -1,47 +1,84 @@
 """What becomes of the congestion control of real sockets, on loopback."""
 
-import contextlib
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from barnabas.runtime.within_host import is_within_host, spare_pacing
+from barnabas.runtime.within_host import choose_unpaced, is_within_host, restore_pacing
 
 CONTROLS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="ascii").split()
 """Those that every process may choose on this machine."""
+PACES = "bbr"
 
 
 def unpaced(control: str) -> str:
-    return "reno" if control == "bbr" else control
+    return "reno" if control == PACES else control
 
 
 def control_of(sock: socket.socket) -> str:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
-@contextlib.contextmanager
-def connected(host: str, control: str) -> Iterator[socket.socket]:
+def set_control(sock: socket.socket, control: str) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+
+
+class FromElsewhere(socket.socket):
+    """What is accepted on loopback, as if it came from another host."""
+
+    def getpeername(self) -> tuple[str, int]:
+        return "192.0.2.1", 9
+
+
+def pair(host: str, control: str) -> tuple[socket.socket, socket.socket]:
+    """Who connected and what was accepted, where the listening socket was given the control."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, 0), family=family) as server, socket.socket(family) as sock:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-        sock.connect(server.getsockname()[:2])
-        yield sock
+    with socket.create_server((host, 0), family=family) as server:
+        set_control(server, control)
+        connecting = socket.create_connection(server.getsockname()[:2])
+        return connecting, server.accept()[0]
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_only_what_paces_is_replaced(control: str) -> None:
+    with socket.socket() as sock:
+        set_control(sock, control)
+        replaced = choose_unpaced(sock)
+        assert replaced == (PACES.encode() if control == PACES else None)
+        assert control_of(sock) == unpaced(control)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1"])
+def test_what_stays_on_the_host_keeps_what_does_not_pace(host: str) -> None:
+    connecting, accepted = pair(host, "reno")
+    with connecting, accepted:
+        restore_pacing(accepted, CONTROLS[-1].encode())
+        assert control_of(accepted) == "reno"
+
+
 @pytest.mark.parametrize("control", CONTROLS)
-def test_a_connection_of_this_host_is_not_paced(control: str, host: str) -> None:
-    with connected(host, control) as sock:
-        spare_pacing(sock)
-        assert control_of(sock) == unpaced(control)
+def test_a_peer_elsewhere_gets_the_control_of_the_host_s_owner(control: str) -> None:
+    connecting, accepted = pair("127.0.0.1", "reno")
+    with connecting, FromElsewhere(fileno=accepted.detach()) as elsewhere:
+        restore_pacing(elsewhere, None)
+        assert control_of(elsewhere) == "reno"
+        restore_pacing(elsewhere, control.encode())
+        assert control_of(elsewhere) == control
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_a_control_that_came_with_the_route_is_left_alone(control: str) -> None:
+    connecting, accepted = pair("127.0.0.1", control)
+    with connecting, FromElsewhere(fileno=accepted.detach()) as elsewhere:
+        restore_pacing(elsewhere, b"reno")
+        assert control_of(elsewhere) == control
 
 
 def test_a_socket_that_has_no_peer_is_left_alone() -> None:
     with socket.socket() as sock:
         before = control_of(sock)
-        spare_pacing(sock)
+        restore_pacing(sock, b"reno")
         assert control_of(sock) == before
 
 

@@ -1,4 +1,7 @@
-"""Requests of one connection start in order and are answered in order, whatever their handlers do."""
+"""Requests of one connection start in order and are answered in order, whatever their handlers do.
+
+How long each waited is counted: for its turn before it started, and for its peer after it was answered.
+"""
 
 import asyncio
 import struct
@@ -68,8 +71,9 @@ class Side:
     def __init__(self, handle: Any) -> None:
         self.wire = Wire()
         registry = Registry([Handler(heartbeat.API, handle, oldest=0, newest=3), api_versions_handler.API])
-        clock = ManualClock()
-        broker: Any = SimpleNamespace(registry=registry, clock=clock, metrics=BrokerMetrics(clock))
+        self.clock = ManualClock()
+        self.metrics = BrokerMetrics(self.clock)
+        broker: Any = SimpleNamespace(registry=registry, clock=self.clock, metrics=self.metrics)
         self.connection = ClientConnection(self.wire, broker, listener_name="PLAINTEXT")
 
     def receive(self, correlation_id: int, api_key: int = ApiKey.HEARTBEAT, version: int = 0) -> None:
@@ -78,6 +82,13 @@ class Side:
         self.wire.frames_held += 1
         self.connection.frame_received(bytearray(header + body))
         self.connection.frames_done()
+
+    @property
+    def times_us(self) -> dict[str, tuple[int, int]]:
+        """How often the requests waited for something, and how long in all."""
+        times = self.metrics.apis[ApiKey.HEARTBEAT]
+        settled = {name: getattr(times, name).settled() for name in ("at_once", "queue", "local", "remote", "delayed")}
+        return {name: (time.count, time.sum_us) for name, time in settled.items() if time.count}
 
 
 RESPONSE = heartbeat.HeartbeatResponse()
@@ -265,3 +276,62 @@ async def test_no_more_requests_start_while_256_answers_are_open() -> None:
     futures[0].set_result(RESPONSE)
     await turns()
     assert (len(futures), side.wire.correlation_ids) == (258, [1, 2])
+
+
+async def test_the_time_that_a_request_waits_for_one_before_it_is_counted_though_it_is_answered_at_once() -> None:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def handle(request: Any, context: Any) -> Any:
+        if context.correlation_id == 1:
+            return future
+        side.clock.advance(3)
+        return RESPONSE
+
+    side = Side(handle)
+    side.receive(1)
+    side.clock.advance(10)
+    side.receive(2)
+    side.clock.advance(30)
+    future.set_result(RESPONSE)
+    await turns()
+    assert side.wire.correlation_ids == [1, 2]
+    # The first waited 40 ms for its future, the second 30 ms for the first.
+    assert side.times_us == {"queue": (2, 30_000), "local": (2, 3000), "remote": (2, 40_000)}
+    side.receive(3)
+    assert side.times_us["at_once"] == (1, 3000), "one that waited for nothing"
+
+
+async def test_the_time_that_a_request_waits_for_a_slow_peer_is_counted_as_waiting_for_its_turn() -> None:
+    side = Side(lambda request, context: RESPONSE)
+    side.wire.unsent_bytes = 1 << 20
+    side.receive(1)
+    side.clock.advance(20)
+    side.receive(2)
+    side.clock.advance(5)
+    side.wire.unsent_bytes = 0
+    side.connection.drained()
+    assert side.wire.correlation_ids == [1, 2]
+    assert side.times_us == {"queue": (2, 25_000 + 5000), "local": (2, 0), "remote": (2, 0)}
+
+
+async def test_answers_that_a_slow_peer_delays_are_delayed_since_the_first_of_them_until_all_have_left() -> None:
+    side = Side(lambda request, context: RESPONSE)
+    side.receive(1)
+    side.clock.advance(100)
+    side.wire.unsent_bytes = 1000
+    side.receive(2)
+    side.clock.advance(20)
+    side.receive(3)
+    side.clock.advance(30)
+    side.wire.unsent_bytes = 0
+    side.connection.drained()
+    assert side.times_us["delayed"] == (2, 2 * 50_000), "the first answer left at once"
+    side.clock.advance(100)
+    side.wire.unsent_bytes = 1000
+    side.receive(4)
+    side.clock.advance(7)
+    side.wire.unsent_bytes = 0
+    side.connection.drained()
+    assert side.times_us["delayed"] == (3, 2 * 50_000 + 7000), "a new delay begins with its own first answer"
+    side.connection.drained()
+    assert side.times_us["delayed"] == (3, 2 * 50_000 + 7000), "each delay is counted once"

@@ -280,6 +280,7 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
     Returns how many bytes they take, how many, at least, the next one lacks (0 when there is no next one), the index of
     the next one, and the ages of all so far. The positions of records without a key go into `keyless`.
     """
+    # Varints of two bytes, the usual ones, are read in place: a call would take as long as all else of a field.
     size = len(data)
     oldest, newest, newest_index = ages
     at = start = end = 0
@@ -289,23 +290,31 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
             byte = data[at]
             at += 1
             if byte > 127:
-                byte, at = _varint(data, at, byte, 32)
+                byte, at = (
+                    (byte - 128 + (more << 7), at + 1) if (more := data[at]) < 128 else _varint(data, at, byte, 32)
+                )
             end = at + (byte >> 1) if not byte & 1 else at - 1
             if end > size:
                 break
             byte = data[at + 1]  # after the attributes, unused
             at += 2
             if byte > 127:
-                byte, at = _varint(data, at, byte, 64)
+                byte, at = (
+                    (byte - 128 + (more << 7), at + 1) if (more := data[at]) < 128 else _varint(data, at, byte, 64)
+                )
             age = (byte >> 1) ^ -(byte & 1) if byte else 0
             delta = data[at]  # as it is written: twice the number where that is not below 0
             at += 1
             if delta > 127:
-                delta, at = _varint(data, at, delta, 32)
+                delta, at = (
+                    (delta - 128 + (more << 7), at + 1) if (more := data[at]) < 128 else _varint(data, at, delta, 32)
+                )
             byte = data[at]
             at += 1
             if byte > 127:
-                byte, at = _varint(data, at, byte, 32)
+                byte, at = (
+                    (byte - 128 + (more << 7), at + 1) if (more := data[at]) < 128 else _varint(data, at, byte, 32)
+                )
             if not byte & 1:
                 at += byte >> 1
             elif keyless is not None:
@@ -313,7 +322,9 @@ def _walk(data: bytes, count: int, index: int, ages: Ages, keyless: list[int] | 
             byte = data[at]
             at += 1
             if byte > 127:
-                byte, at = _varint(data, at, byte, 32)
+                byte, at = (
+                    (byte - 128 + (more << 7), at + 1) if (more := data[at]) < 128 else _varint(data, at, byte, 32)
+                )
             if not byte & 1:
                 at += byte >> 1
             byte = data[at]

@@ -8,7 +8,7 @@ from typing import Final
 
 from bench import group_load, transaction_load
 from bench.raw_line import Line, pace
-from bench.side_by_side.figures import Figure, Target
+from bench.side_by_side.figures import Figure
 from bench.side_by_side.row import Row, Run
 from bench.side_by_side.usage import watch
 
@@ -100,10 +100,7 @@ def transactions(producers: int) -> Row:
             Figure("p99", told.percentile_ms(0.99), "ms", usage.limiter),
         ]
 
-    target = {"transactions/s": Target(at_least=True, ratio=1.0)}
-    return Row(
-        f"transactions of {producers} producers" if producers > 1 else "transactions of 1 producer", measure, target
-    )
+    return Row(f"transactions of {producers} producers" if producers > 1 else "transactions of 1 producer", measure)
 
 
 async def _repeat(line: Line, frames: Sequence[bytes], ends_s: float) -> int:

@@ -142,23 +142,6 @@ def test_rows_that_look_at_every_record_read_with_six_and_count_copies_are_there
     }
 
 
-def test_every_aim_names_a_figure_that_its_row_could_have() -> None:
-    known = {
-        "MB/s",
-        "broker CPU s/GB",
-        "requests/s",
-        "broker CPU us a request",
-        "transactions/s",
-        "p99 acknowledged",
-        "p99 end to end",
-        "seconds",
-        "PSS of a broker",
-        "without writes beyond the session",
-        "share of a bare sendfile loop's rate",
-    }
-    assert {name for row in all_rows() for name in row.targets} == known
-
-
 def test_rows_are_chosen_by_a_part_of_their_names() -> None:
     assert [row.name for row in chosen_rows(["exec to the first"], full=False)] == [
         "from exec to the first acknowledged record"

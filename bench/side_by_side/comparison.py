@@ -22,6 +22,7 @@ from bench.side_by_side.figures import OURS, Figure, Result, results
 from bench.side_by_side.journal import Journal
 from bench.side_by_side.row import Incomplete, Row, Run
 from bench.side_by_side.seats import Seat
+from bench.side_by_side.usage import Account
 
 T = TypeVar("T")
 
@@ -47,6 +48,11 @@ class Plan:
     warms: bool = True
     ends_s: float = math.inf
 
+    @property
+    def judges(self) -> bool:
+        """Whether figures are held against aims: those of tiny loads on cold systems are not."""
+        return self.warms and self.scale >= 1
+
     def tries_first(self, row: Row) -> bool:
         """Whether a run that does not count goes before: of one round alone a JVM would compile what it measures."""
         return self.warms and self.rounds == 1 and not (row.is_fresh or row.restarts)
@@ -63,6 +69,8 @@ class Comparison:
     left_out: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     properties: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    judges: bool = True
+    """Not of a smoke run."""
 
 
 class OutOfTime(Exception):
@@ -103,14 +111,16 @@ class Runner:
 
     def found(self, rows: Sequence[Row]) -> Comparison:
         """What the journal has by now."""
-        found = Comparison(commands=self._journal.commands)
+        judges = self._plan.judges
+        found = Comparison(commands=self._journal.commands, judges=judges)
         for row in rows:
             if row.properties or row.own_properties:
                 found.properties[row.name] = {"all": dict(row.properties), "Barnabas": dict(row.own_properties)}
             if self._journal.count(row.name, OURS):
                 runs = self._journal.runs(row.name)
                 versions = [each.version for each in self._contestants]
-                found.results += results(row.name, {version: runs[version] for version in versions}, row.targets)
+                told = {version: runs[version] for version in versions}
+                found.results += results(row.name, told, row.targets, judges=judges)
             if lacking := [text for each in self._contestants if (text := self._lacking(row, each))]:
                 found.left_out[row.name] = "; ".join(lacking)
         return found
@@ -180,17 +190,21 @@ class Runner:
         self._journal.add(row.name, version, told, commands, incomplete)
         values = ", ".join(f"{each.name} {each.value:.4g}" for each in told)
         lacking = f" | INCOMPLETE: {incomplete}" if incomplete else ""
-        self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}{lacking}")
+        elsewhere = f"{told[0].elsewhere or 0.0:.2f} cores elsewhere"
+        self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}, {elsewhere}{lacking}")
 
     def _measure(self, row: Row, cluster: RunningCluster) -> tuple[list[Figure], str]:
         """The figures, and why some are missing."""
         # What the run before has written is not flushed at the expense of this one.
         os.sync()
         time.sleep(_SETTLE_S if self._plan.warms else 0)
+        before, incomplete = Account.now(), ""
         try:
-            return row.measure(Run(cluster, self._scratch, self._plan.scale)), ""
+            figures = row.measure(Run(cluster, self._scratch, self._plan.scale))
         except Incomplete as error:
-            return error.figures, _short(error)
+            figures, incomplete = error.figures, _short(error)
+        elsewhere = Account.now().elsewhere_since(before)
+        return [replace(figure, elsewhere=elsewhere) for figure in figures], incomplete
 
     def _check_time(self) -> None:
         if time.monotonic() > self._plan.ends_s:
@@ -234,17 +248,26 @@ def blocks(rows: Sequence[Row]) -> list[list[Row]]:
     return sorted(shared.values(), key=lambda block: (not block[0].is_fresh, len(block)))
 
 
-def warm(cluster: RunningCluster) -> None:
-    """2 GB in and out and 60 s a broker at least, with small requests between: a JVM has compiled then what it runs."""
-    ends_s = time.perf_counter() + _WARM_S * len(cluster.ports)
-    written = 0
+def in_and_out(cluster: RunningCluster, shape: Shape) -> int:
+    """Write so much, read it and send some small requests; how many bytes came in."""
     replicas = min(3, len(cluster.ports))
-    while written < _WARM_BYTES or time.perf_counter() < ends_s:
+    with cluster.topic(partitions=3, replication_factor=replicas) as topic:
+        given = replace(shape, partitions=3, acks=-1 if replicas > 1 else 1)
+        written = clients.replay(cluster, topic, given).payload_bytes
+        records = given.records // 3
+        clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=given.payload_bytes)
+        clients.single_records(cluster, topic, requests=5_000, connections=4, window=4)
+    return written
+
+
+def warm(
+    cluster: RunningCluster,
+    pass_through: Callable[[RunningCluster, Shape], int] = in_and_out,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
+    """2 GB in and out and 60 s a broker at least, with small requests between: a JVM has compiled then what it runs."""
+    ends_s = clock() + _WARM_S * len(cluster.ports)
+    written = 0
+    while written < _WARM_BYTES or clock() < ends_s:
         for shape in (_WARM_PIECE, replace(_WARM_PIECE, record_bytes=100)):
-            with cluster.topic(partitions=3, replication_factor=replicas) as topic:
-                given = replace(shape, partitions=3, acks=-1 if replicas > 1 else 1)
-                written += clients.replay(cluster, topic, given).payload_bytes
-                records = given.records // 3
-                size = given.payload_bytes
-                clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=size)
-                clients.single_records(cluster, topic, requests=5_000, connections=4, window=4)
+            written += pass_through(cluster, shape)

@@ -102,10 +102,14 @@ def kafka(release: KafkaRelease) -> Contestant:
         config, log4j = home / "server.properties", home / "log4j.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         log4j.write_text(LOG4J)
-        command = [java, *_JVM, f"-Dlog4j.configuration=file:{log4j}", "-cp", jars, "kafka.Kafka", str(config)]
-        return LocalProcess(command, log_file=home / "broker.log")
+        return LocalProcess(kafka_command(java, jars, log4j, config), log_file=home / "broker.log")
 
     return Contestant("Kafka", release.version, launch)
+
+
+def kafka_command(java: str, jars: str, log4j: Path, config: Path) -> list[str]:
+    """How a broker of Kafka is started."""
+    return [java, *_JVM, f"-Dlog4j.configuration=file:{log4j}", "-cp", jars, "kafka.Kafka", str(config)]
 
 
 class RunningCluster:

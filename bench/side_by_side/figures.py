@@ -4,13 +4,15 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 OURS: Final = "here"
 """The version of Barnabas among those of the contestants."""
 NO_LIMITER: Final = "none"
 """Of what nothing makes faster, such as a size."""
+SMOKE: Final = "a smoke run"
 _ELSEWHERE: Final = frozenset({"client", "disk"})
 """Limiters of a run whose rate says little of the broker."""
 
@@ -56,6 +58,10 @@ class Figure:
     at: float | None = None
     """Of a curve: where on it."""
     shares: str = ""
+    unjudged: str = ""
+    """Why this run says too little to be held against an aim."""
+    elsewhere: float | None = None
+    """Cores that were used meanwhile by what is no part of the comparison; None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,10 @@ class Result:
     at: float | None = None
     is_bound_elsewhere: bool = False
     """A rate that says little."""
+    unjudged: str = ""
+    """Why what has an aim is not held against it."""
+    elsewhere: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By version and round: cores that something else used. Empty where nobody asked."""
 
     @property
     def missing(self) -> list[str]:
@@ -116,10 +126,12 @@ class Result:
             "ratio": self.ratio,
             "target": None if self.target is None else str(self.target),
             "met": self.met,
+            "unjudged": self.unjudged or None,
             "limiter": self.limiter,
             "at": self.at,
             "rounds": dict(self.rounds),
             "shares": {version: list(told) for version, told in self.shares.items()},
+            "elsewhere_cores": {version: list(told) for version, told in self.elsewhere.items()},
             "others": {version: spread.as_json() for version, spread in self.others.items()},
         }
 
@@ -128,14 +140,19 @@ Runs = Mapping[str, Sequence[Sequence[Figure]]]
 """By version of a contestant: the figures of each round; nothing of one that could not be measured."""
 
 
-def results(row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka") -> list[Result]:
-    """One for each figure of ours. A rate that a client or the disk limited is shown and not judged: its CPU is."""
+def results(
+    row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka", judges: bool = True
+) -> list[Result]:
+    """One for each figure of ours. A rate that a client or the disk limited is shown and not judged: its CPU is.
+
+    Nothing is where runs are of a smoke, which does not `judge`.
+    """
     figures = list({(each.name, each.at): each for figures in runs[OURS] for each in figures}.values())
     own = {name: target for name, target in targets.items() if not target.stands_in}
     found = [_result(row, figure, runs, own.get(figure.name), rival) for figure in figures]
-    if len(own) == len(targets) or not any(result.is_bound_elsewhere for result in found):
-        return found
-    return [_result(row, figure, runs, targets.get(figure.name), rival) for figure in figures]
+    if len(own) != len(targets) and any(result.is_bound_elsewhere for result in found):
+        found = [_result(row, figure, runs, targets.get(figure.name), rival) for figure in figures]
+    return found if judges else [_not_judged(result) for result in found]
 
 
 def exponent(points: Mapping[float, float]) -> float:
@@ -161,15 +178,43 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
     is_bound_elsewhere = figure.is_rate and not _ELSEWHERE.isdisjoint({limiters[OURS], limiters.get(best or "")})
     rounds = {version: len(figures) for version, figures in found.items()}
-    is_judged = target is not None and not is_bound_elsewhere and (target.ratio is None or ratio is not None)
-    is_judged = is_judged and all(rounds.values())
+    unjudged = "" if target is None else _why_unjudged(target, found, ratio, rival)
+    if target is not None and not unjudged and is_bound_elsewhere:
+        unjudged = f"limited by {_which({limiters[OURS], limiters.get(best or '')})}"
     limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
-    met = target.is_met(ours.median, ratio) if target is not None and is_judged else None
+    met = target.is_met(ours.median, ratio) if target is not None and not unjudged else None
     shares = {version: told for version, each in found.items() if any(told := [figure.shares for figure in each])}
     told = Result(
         row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, rounds, shares
     )
-    return replace(told, at=figure.at, is_bound_elsewhere=is_bound_elsewhere)
+    elsewhere = {
+        version: cores
+        for version, each in found.items()
+        if (cores := [run.elsewhere for run in each if run.elsewhere is not None])
+    }
+    return replace(told, at=figure.at, is_bound_elsewhere=is_bound_elsewhere, unjudged=unjudged, elsewhere=elsewhere)
+
+
+def _not_judged(result: Result) -> Result:
+    return replace(result, met=None, unjudged=SMOKE if result.target is not None else "")
+
+
+def _why_unjudged(target: Target, found: Mapping[str, Sequence[Figure]], ratio: float | None, rival: str) -> str:
+    """Who has no figure, or in half of the rounds one that says too little: its median would be one of those."""
+    if missing := [version for version, figures in found.items() if not figures]:
+        return f"without {' and '.join(missing)}"
+    for version, figures in found.items():
+        reasons = [each.unjudged for each in figures if each.unjudged]
+        # Others have no say where none is compared with them.
+        if (version == OURS or target.ratio is not None) and 2 * len(reasons) >= len(figures):
+            return f"{'Barnabas' if version == OURS else f'{rival} {version}'}: {reasons[0]}"
+    if target.ratio is None or ratio is not None:
+        return ""
+    return f"no {rival} to compare with" if len(found) == 1 else f"0 of {rival}"
+
+
+def _which(limiters: AbstractSet[str]) -> str:
+    return " and ".join(f"the {each}" for each in sorted(limiters & _ELSEWHERE))
 
 
 def _short(value: float) -> str:

@@ -1,10 +1,13 @@
 """The table that people read and the JSON that programs read, with the machine and everything that was set. [P]"""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from bench.side_by_side.comparison import Comparison
-from bench.side_by_side.figures import Result
+from bench.side_by_side.figures import OURS, SMOKE, Result
+
+NOISE_CORES: Final = 0.3
+"""What else may use the machine without being named."""
 
 
 def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,23 +24,42 @@ def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
     """Medians with the least and the greatest; the ratio is ours to the better Kafka's."""
     machine = f"{about['machine']}, {about['cpus']} cores, {about['memory_gb']} GB; {about['java']}"
     lines = [
-        f"{about['date']}, {machine}; {about['rounds']} rounds in turn; `{about['command']}`",
+        f"{about['date']}, {machine}; {_rounds(about['rounds'])}; `{about['command']}`",
         "",
         "| row | figure | Barnabas | Kafka | version | ratio | aim | met | limiter |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_line(result) for result in comparison.results),
     ]
     judged = [result for result in comparison.results if result.met is not None]
-    lines += ["", f"{sum(result.met is True for result in judged)} of {len(judged)} aims met."]
+    met = f"{sum(result.met is True for result in judged)} of {len(judged)} aims met."
+    lines += ["", met if comparison.judges else "A smoke run, of tiny loads on cold systems: nothing is judged."]
+    lines += [f"Something else used the machine: {told}" for told in _noise(comparison.results)]
     lines += [f"Left out: {row}: {reason}" for row, reason in comparison.left_out.items()]
     return "\n".join(lines) + "\n"
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds in turn"
+
+
+def _noise(results: Iterable[Result]) -> list[str]:
+    """By row, the runs in which it was more than a little: of what, nobody knows. The kernel's own work is in it."""
+    noisy: dict[str, dict[str, None]] = {}
+    for result in results:
+        for version, rounds in result.elsewhere.items():
+            for number, cores in enumerate(rounds, 1):
+                if cores > NOISE_CORES:
+                    name = "Barnabas" if version == OURS else f"Kafka {version}"
+                    told = f"{cores:.2f} cores in round {number} of {name}"
+                    noisy.setdefault(result.row, {})[told] = None
+    return [f"{row}: {', '.join(told)}" for row, told in noisy.items()]
 
 
 def _line(result: Result) -> str:
     ratio = "" if result.ratio is None else f"{result.ratio:.2f} x"
     met = {True: "yes", False: "NO", None: ""}[result.met]
-    if result.target is not None and result.missing:
-        met = f"not judged without {' and '.join(result.missing)}"
+    if result.unjudged and result.unjudged != SMOKE:
+        met = f"not judged ({result.unjudged})"
     cells: Sequence[str] = [
         result.row,
         _figure(result),

@@ -16,7 +16,7 @@ from typing import Final, TextIO, TypeVar
 
 import psutil
 
-from bench.systems import Deployment
+from bench.systems import Deployment, System
 
 T = TypeVar("T")
 
@@ -24,6 +24,8 @@ BUSY: Final = 0.9
 """Share of a core, or of the machine, from which on it counts as the limit."""
 DISK: Final = 0.5
 """Share of the time in which a CPU has nothing to do but to wait for a disk, from which on that counts as the limit."""
+_LEAST_TICKS: Final = 50
+"""From so many of the kernel's clock on CPU is counted well enough to be held against an aim."""
 _LOOK_S: Final = 0.05
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _STAT: Final = Path("/proc/stat")
@@ -83,6 +85,40 @@ class Usage:
         return f"brokers {brokers}, a thread {broker}; client {clients}, a thread {client}; machine {machine}"
 
 
+def too_few_ticks(cpu_seconds: float) -> str:
+    """Why a cost that was counted from so much CPU is not judged; empty if it is."""
+    ticks = round(cpu_seconds * _TICKS_A_SECOND)
+    return f"{ticks} clock ticks of CPU, less than {_LEAST_TICKS}" if ticks < _LEAST_TICKS else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """At one moment: CPU seconds that all used so far, and those of this process and all that it has started.
+
+    Those are brokers, clients and ZooKeeper: by process its parent, and what it used with its children that have ended.
+    """
+
+    at_s: float
+    machine: float
+    ours: Mapping[int, tuple[int, float]]
+
+    @classmethod
+    def now(cls) -> "Account":
+        machine, ours = Machine.now().busy, {}
+        # From the children up: what one of them used that has ended since it was listed stands with its parent.
+        for process in reversed([*System("bench", 0, (os.getpid(),)).members()]):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                ours[process.pid] = process.ppid(), sum(process.cpu_times()[:4])
+        return cls(time.perf_counter(), machine, ours)
+
+    def elsewhere_since(self, before: "Account") -> float:
+        """Cores that everything else used: other programs, the kernel for itself, a host that takes the CPU away."""
+        used = sum(seconds for _, seconds in self.ours.values()) - sum(seconds for _, seconds in before.ours.values())
+        # Who ended behind its parent, as a broker's worker does where the broker is killed, is in no sum any more.
+        used += sum(seconds for pid, (parent, seconds) in before.ours.items() if not {pid, parent} & self.ours.keys())
+        return max(0.0, (self.machine - before.machine - used) / (self.at_s - before.at_s))
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """At one moment: the machine, and the CPU seconds of each of the client's threads so far."""
@@ -131,7 +167,7 @@ def run_clients(
     """Run client programs at once, to their ends, beside the cluster's brokers; `output` is that of the first.
 
     Raises:
-        ClientFailed: one ended with an error or not in time; none is left.
+        ClientFailed: one ended with an error, or not in time; the others were ended then, and none is left.
     """
     cluster.note(commands)
     before, began = _Brokers.of(cluster), time.perf_counter()
@@ -149,7 +185,7 @@ def run_clients(
                 os.sched_setaffinity(process.pid, set(cpus))
             running.append((process, output, errors))
         threads: dict[int, float] = {}
-        while any(process.poll() is None for process, _, _ in running):
+        while None in (codes := [process.poll() for process, _, _ in running]) and not any(codes):
             for process, _, _ in running:
                 with contextlib.suppress(psutil.Error):
                     threads |= _threads(psutil.Process(process.pid))
@@ -158,10 +194,10 @@ def run_clients(
                 raise ClientFailed(f"{' '.join(commands[0])} did not end in {timeout_s:g} s")
             time.sleep(_LOOK_S)
         seconds = time.perf_counter() - began
-        for process, output, errors in running:
+        for command, (process, output, errors) in zip(commands, running, strict=True):
             if process.returncode:
                 told = _text(output)[-500:] + _text(errors)[-2000:]
-                raise ClientFailed(f"{' '.join(commands[0])} ended with {process.returncode}:\n{told}")
+                raise ClientFailed(f"{' '.join(command)} ended with {process.returncode}:\n{told}")
         looks.append(Look(time.perf_counter(), Machine.now(), threads))
         usage = _usage(seconds, before, cluster, threads, looks[0].machine)
         return ClientRun(_text(running[0][1]), usage, looks)

@@ -3,46 +3,19 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from bench.side_by_side import comparison
-from bench.side_by_side.clients import ProgramMissing
-from bench.side_by_side.comparison import Plan, Runner, blocks, in_turn
-from bench.side_by_side.contestants import Contestant
-from bench.side_by_side.figures import Figure
+from bench.side_by_side.clients import ProgramMissing, Shape
+from bench.side_by_side.comparison import Plan, Runner, blocks, in_turn, warm
+from bench.side_by_side.figures import SMOKE, Figure, Target
 from bench.side_by_side.journal import Journal, OtherOrigin
 from bench.side_by_side.row import Incomplete, Row, Run
-
-CONTESTANTS = [Contestant(name, version, None) for name, version in (("Barnabas", "here"), ("Kafka", "2.7.2"))]
-
-
-class Cluster:
-    """In place of processes; a contestant in `broken` does not start."""
-
-    broken: set[str] = set()
-    starts: list[str] = []
-    ports = {1: 9092}
-
-    def __init__(self, contestant: Contestant, directory: Path, **_: Any) -> None:
-        self.contestant = contestant
-        self.directory = directory
-
-    def __enter__(self) -> Self:
-        self.starts.append(self.contestant.version)
-        if self.contestant.version in self.broken:
-            raise TimeoutError("does not serve")
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def is_whole(self) -> bool:
-        return True
-
-    def take_commands(self, purpose: str) -> dict[str, str]:
-        return {f"{self.contestant}: {purpose}": "command"}
+from tests.unit.bench.fake_clusters import CONTESTANTS, Cluster
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +23,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> type[Cluster]:
     monkeypatch.setattr(comparison, "RunningCluster", Cluster)
     monkeypatch.setattr(Cluster, "broken", set())
     monkeypatch.setattr(Cluster, "starts", [])
+    monkeypatch.setattr(Cluster, "told", [])
     monkeypatch.setattr(comparison.os, "sync", lambda: None)
     return Cluster
 
@@ -193,3 +167,59 @@ def test_one_round_is_tried_before_it_counts_unless_that_makes_the_brokers_new(
     )
     assert len(measured) == runs
     assert [figures[0].value for figures in journal.runs("a")["here"]] == [float(runs)] if rounds == 1 else [1.0, 2.0]
+
+
+def test_what_is_barnabas_own_is_told_to_barnabas_alone(runner: Callable[..., Runner], clusters: type[Cluster]) -> None:
+    rows = [replace(row("a"), properties=(("both", "1"),), own_properties=(("ours", "2"),))]
+    found = runner(1).compare(rows)
+    assert clusters.told == [("here", {"both": "1", "ours": "2"}), ("2.7.2", {"both": "1"})]
+    assert found.properties == {"a": {"all": {"both": "1"}, "Barnabas": {"ours": "2"}}}
+
+
+def test_every_system_is_warmed_once_before_the_first_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+
+    def measure(run: Run) -> list[Figure]:
+        happened.append(f"{run.cluster.contestant.version} runs")
+        return [Figure("seconds", 1.0, "s")]
+
+    monkeypatch.setattr(comparison, "_SETTLE_S", 0)
+    monkeypatch.setattr(comparison, "warm", lambda cluster: happened.append(f"{cluster.contestant.version} is warmed"))
+    told = Runner(CONTESTANTS, Plan(2), tmp_path, journal=Journal(None, {}), tell=lambda _: None)
+    told.compare([Row("a", measure)])
+    assert happened == ["here is warmed", "2.7.2 is warmed", "here runs", "2.7.2 runs", "2.7.2 runs", "here runs"]
+
+
+@pytest.mark.parametrize(("brokers", "piece_s", "seconds"), [(1, 0.1, 60.0), (3, 0.1, 180.0), (1, 10.0, 200.0)])
+def test_warming_takes_two_gigabytes_and_a_minute_a_broker(
+    brokers: int, piece_s: float, seconds: float, tmp_path: Path
+) -> None:
+    now, sizes = [5.0], []
+
+    def pass_through(_: object, shape: Shape) -> int:
+        now[0] += piece_s
+        sizes.append(shape.record_bytes)
+        return 100_000_000
+
+    warm(Cluster(CONTESTANTS[0], tmp_path, brokers=brokers), pass_through, lambda: now[0])
+    assert len(sizes) * 100_000_000 >= 2_000_000_000
+    assert now[0] - 5.0 == pytest.approx(seconds, abs=2 * piece_s)
+    assert sizes.count(100) == sizes.count(1000)
+
+
+def test_what_else_used_the_machine_is_kept_of_each_run(runner: Callable[..., Runner]) -> None:
+    (result,) = runner(3).compare([row("a")]).results
+    assert {version: len(cores) for version, cores in result.elsewhere.items()} == {"here": 3, "2.7.2": 3}
+
+
+@pytest.mark.parametrize(("scale", "warms"), [(1.0, False), (0.005, True)])
+def test_of_a_smoke_nothing_is_judged(scale: float, warms: bool) -> None:
+    assert Plan(5).judges
+    assert not Plan(5, scale, warms=warms).judges
+
+
+def test_a_smoke_says_of_each_aim_why_it_is_not_judged(runner: Callable[..., Runner]) -> None:
+    aimed = replace(row("a"), targets={"seconds": Target(at_least=False, ratio=1.0)})
+    found = runner(1).compare([aimed, row("b")])
+    assert not found.judges
+    assert [(each.met, each.unjudged) for each in found.results] == [(None, SMOKE), (None, "")]

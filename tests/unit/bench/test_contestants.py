@@ -1,10 +1,13 @@
 """How brokers of contestants are started, and who leads what is made."""
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from barnabas.launcher.processes import LocalProcess
-from bench.side_by_side.contestants import Contestant, RunningCluster, led_in_turn
+from bench.side_by_side.contestants import Contestant, RunningCluster, kafka_command, led_in_turn
+from bench.systems import System
 
 
 def test_every_broker_forgets_deleted_topics_at_once_and_a_row_adds_its_own(tmp_path: Path) -> None:
@@ -44,3 +47,16 @@ def test_commands_of_clusters_with_other_properties_do_not_overwrite_each_other(
         "Any 1, 1 brokers, a=b: the first",
         "Any 1, 1 brokers, a=b: row",
     ]
+
+
+def test_kafka_has_a_heap_of_one_gigabyte_from_the_start() -> None:
+    command = kafka_command("java", "a.jar:b.jar", Path("log4j"), Path("config"))
+    assert [text for text in command if text.startswith(("-Xms", "-Xmx"))] == ["-Xms1G", "-Xmx1G"]
+    assert command[-4:] == ["-cp", "a.jar:b.jar", "kafka.Kafka", "config"]
+
+
+def test_every_thread_of_a_broker_is_pinned() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        System("any", 0, (process.pid,)).pin({cpu})
+        assert os.sched_getaffinity(process.pid) == {cpu}

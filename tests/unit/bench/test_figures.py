@@ -1,5 +1,6 @@
 """What the runs of all contestants come to: medians, the better Kafka, aims, and rates that clients limit."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from bench.side_by_side.__main__ import all_rows, chosen_rows
 from bench.side_by_side.comparison import Comparison
 from bench.side_by_side.curves import draw
-from bench.side_by_side.figures import Figure, Result, Target, exponent, results
+from bench.side_by_side.figures import Figure, Result, Runs, Target, exponent, results
 from bench.side_by_side.report import as_json, as_markdown
 from bench.side_by_side.row import Incomplete, Run
 from bench.side_by_side.rows.growth import exponents, growth
@@ -84,7 +85,7 @@ def test_what_one_system_has_no_figure_of_is_shown_and_not_judged() -> None:
     result = only(results("row", runs, {"MB/s": MORE}))
     assert (result.ratio, result.met, result.missing) == (1.5, None, ["3.9.2"])
     assert result.as_json()["rounds"] == {"here": 2, "2.7.2": 1, "3.9.2": 0}
-    assert "| not judged without 3.9.2 |" in as_markdown(Comparison([result]), ABOUT)
+    assert "| not judged (without 3.9.2) |" in as_markdown(Comparison([result]), ABOUT)
 
 
 def test_a_figure_that_only_a_later_round_has_is_there() -> None:
@@ -93,6 +94,60 @@ def test_a_figure_that_only_a_later_round_has_is_there() -> None:
         ("MB/s", {"here": 2, "2.7.2": 1}),
         ("s/GB", {"here": 1, "2.7.2": 0}),
     ]
+
+
+def few(figures: list[Figure]) -> list[Figure]:
+    return [replace(figure, unjudged="few ticks") for figure in figures]
+
+
+def test_a_cost_that_says_too_little_in_half_of_the_rounds_is_not_judged() -> None:
+    targets = {"s/GB": LESS}
+    most = {"here": [few(cost(1.0)), cost(1.0), cost(1.0)], "2.7.2": [cost(2.0)] * 3}
+    half = {"here": [cost(1.0)] * 2, "2.7.2": [cost(2.0), few(cost(2.0))]}
+    assert (only(results("row", most, targets)).met, only(results("row", most, targets)).unjudged) == (True, "")
+    result = only(results("row", half, targets))
+    assert (result.met, result.unjudged) == (None, "Kafka 2.7.2: few ticks")
+    assert "| at most 0.6 x | not judged (Kafka 2.7.2: few ticks) |" in as_markdown(Comparison([result]), ABOUT)
+
+
+def test_what_kafka_says_too_little_of_is_no_matter_where_none_is_compared() -> None:
+    target = {"MB/s": Target(at_least=True, absolute=100)}
+    assert only(results("row", {"here": [rate(150)], "2.7.2": [few(rate(100))]}, target)).met is True
+    assert only(results("row", {"here": [few(rate(150))], "2.7.2": [rate(100)]}, target)).met is None
+
+
+def test_json_says_why_something_is_not_judged() -> None:
+    def why(runs: Runs, targets: Mapping[str, Target], **options: bool) -> object:
+        return only(results("row", runs, targets, **options)).as_json()["unjudged"]
+
+    both: Runs = {"here": [rate(150)], "2.7.2": [rate(100)]}
+    assert why(both, {"MB/s": MORE}) is None
+    assert why(both, {}) is None
+    assert why(both, {"MB/s": MORE}, judges=False) == "a smoke run"
+    assert why(both, {}, judges=False) is None
+    assert why({"here": [rate(150)]}, {"MB/s": MORE}) == "no Kafka to compare with"
+    assert why({"here": [rate(150)], "2.7.2": []}, {"MB/s": MORE}) == "without 2.7.2"
+    assert why({"here": [rate(150)], "2.7.2": [rate(0)]}, {"MB/s": MORE}) == "0 of Kafka"
+    limited: Runs = {"here": [rate(150, "client")], "2.7.2": [rate(100, "disk")]}
+    assert why(limited, {"MB/s": MORE}) == "limited by the client and the disk"
+
+
+def test_what_else_used_the_machine_is_told_of_the_runs_in_which_it_was_much() -> None:
+    def beside(*cores: float) -> list[list[Figure]]:
+        return [[replace(figure, elsewhere=each) for figure in (*rate(150), *cost(1.0))] for each in cores]
+
+    found = results("row", {"here": beside(0.1, 0.29), "2.7.2": beside(0.0, 0.71)}, {"MB/s": MORE})
+    assert found[0].as_json()["elsewhere_cores"] == {"here": [0.1, 0.29], "2.7.2": [0.0, 0.71]}
+    lines = as_markdown(Comparison(found), ABOUT).splitlines()
+    assert [line for line in lines if "Something else" in line] == [
+        "Something else used the machine: row: 0.71 cores in round 2 of Kafka 2.7.2"
+    ]
+    assert results("row", {"here": [rate(1)]}, {})[0].as_json()["elsewhere_cores"] == {}
+
+
+def test_rounds_are_counted() -> None:
+    assert "; 1 round; `c`" in as_markdown(Comparison(), ABOUT)
+    assert "; 5 rounds in turn; `c`" in as_markdown(Comparison(), {**ABOUT, "rounds": 5})
 
 
 def test_both_bounds_of_an_aim_have_to_hold() -> None:

@@ -6,9 +6,22 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
 
-from bench.side_by_side.usage import ClientRun, Look, Machine, Usage, run_clients, watch, watch_machine, watch_start
+from bench.side_by_side.usage import (
+    Account,
+    ClientFailed,
+    ClientRun,
+    Look,
+    Machine,
+    Usage,
+    run_clients,
+    too_few_ticks,
+    watch,
+    watch_machine,
+    watch_start,
+)
 from bench.systems import System
 
 STAT = "cpu  300 100 200 5000 50 10 20 70 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
@@ -123,3 +136,48 @@ def test_a_child_that_lives_counts_once() -> None:
     ended = system.cpu_seconds() - before
     assert alive >= BUSY_S - 0.05
     assert ended == pytest.approx(alive, abs=0.1)
+
+
+def test_a_client_that_fails_ends_the_others_at_once() -> None:
+    waits = [sys.executable, "-c", "import time; time.sleep(600)"]
+    fails = [sys.executable, "-c", "raise SystemExit('no broker')"]
+    with pytest.raises(ClientFailed, match=r"SystemExit.*ended with 1:\nno broker"):
+        run_clients(System("this", 0, (os.getpid(),)), [waits, fails, waits], timeout_s=30)
+    left = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    assert not [child for child in left if child.cmdline() == waits]
+
+
+def test_clients_run_on_the_cpus_that_they_are_given() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    # It waits until it is there.
+    script = f"import os\nwhile os.sched_getaffinity(0) != {{{cpu}}}: pass\n"
+    run_clients(System("this", 0, (os.getpid(),)), [[sys.executable, "-c", script]], cpus=[cpu], timeout_s=30)
+
+
+def test_cpu_of_fewer_than_fifty_ticks_of_the_clock_is_too_little_to_judge() -> None:
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    assert too_few_ticks(49 * tick_s) == "49 clock ticks of CPU, less than 50"
+    assert too_few_ticks(50 * tick_s) == ""
+
+
+def test_what_neither_brokers_nor_clients_used_was_used_elsewhere() -> None:
+    before = Account(10.0, 100.0, {1: (0, 5.0), 2: (1, 20.0)})
+    after = Account(14.0, 107.0, {1: (0, 6.0), 2: (1, 22.0), 3: (1, 1.0)})
+    assert after.elsewhere_since(before) == pytest.approx(3 / 4)
+    # The kernel's clocks do not tick together.
+    assert Account(14.0, 103.0, after.ours).elsewhere_since(before) == 0.0
+
+
+def test_who_has_ended_is_counted_by_whom_it_had_or_not_at_all() -> None:
+    before = Account(0.0, 0.0, {1: (0, 0.0), 2: (1, 20.0), 3: (2, 4.0)})
+    # The broker was killed, waited for and so counted, and its worker left behind.
+    killed = Account(1.0, 2.0, {1: (0, 21.0)})
+    assert killed.elsewhere_since(before) == pytest.approx(1.0)
+
+
+def test_what_this_process_starts_is_not_elsewhere() -> None:
+    before = Account.now()
+    subprocess.run([sys.executable, "-c", BURN], check=True)
+    after = Account.now()
+    used = sum(cpu for _, cpu in after.ours.values()) - sum(cpu for _, cpu in before.ours.values())
+    assert used >= BUSY_S - 0.05

@@ -157,6 +157,7 @@ def kcat_single_records(name: str, *, in_flight: int, requests: int) -> Row:
         given = run.shape(Shape(requests * 100, 100))
         settings = {"batch.num.messages": 1, "linger.ms": 0, "max.in.flight.requests.per.connection": in_flight}
         volume = clients.kcat_produce(run.system, TOPIC, given, run.scratch, settings)
+        assert volume.records is not None
         return request_figures(volume.records, volume.seconds, volume.usage)
 
     return Row(name, measure, _BY_CLIENT)
@@ -185,8 +186,8 @@ def drained_consume(name: str, shape: Shape) -> Row:
         clients.replay(run.system, TOPIC, given)
         size = given.payload_bytes * 10
         drained = clients.drain(run.system, TOPIC, partitions=1, records=given.records, answer_bytes=size)
-        # The drain counts answers as its records, and whole answers as their payload.
-        read_bytes = drained.payload_bytes - drained.records * frames.fetch_overhead(TOPIC)
+        assert drained.answers is not None
+        read_bytes = drained.payload_bytes - drained.answers * frames.fetch_overhead(TOPIC)
         return [*_rate_and_cpu(drained), Figure(READ, read_bytes, "B")]
 
     return Row(name, measure, _BY_BROKER)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from bench.kafka_releases import KAFKA_3_9
 from bench.side_by_side.contestants import HOST
-from bench.side_by_side.usage import ClientFailed, Usage, run_clients
+from bench.side_by_side.usage import ClientFailed, ClientRun, Usage, run_clients
 from bench.systems import Deployment
 from tests.support.kafka_jars import java_command
 
@@ -50,12 +50,23 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """So many records and bytes of values in so many seconds."""
+    """So many bytes in so many seconds: values, or of a drain, which looks at no record, whole answers."""
 
-    records: int
     payload_bytes: int
     seconds: float
     usage: Usage
+    records: int | None = None
+    """None of a drain."""
+    answers: int | None = None
+    """To Fetches; of a drain only."""
+
+
+def _volume(records: int, shape: "Shape", seconds: float, usage: Usage) -> Volume:
+    return Volume(records * shape.record_bytes, seconds, usage, records=records)
+
+
+def _drained(result: Mapping[str, Any], usage: Usage) -> Volume:
+    return Volume(result["answer_bytes"], result["seconds"], usage, answers=result["answers"])
 
 
 def replay(
@@ -76,8 +87,7 @@ def replay(
         "codec": shape.codec,
     }
     result, usage = _load(cluster, topic, shape.partitions, given, window=window, cpus=cpus)
-    records = result["answers"] * shape.records_a_batch
-    return Volume(records, records * shape.record_bytes, result["seconds"], usage)
+    return _volume(result["answers"] * shape.records_a_batch, shape, result["seconds"], usage)
 
 
 def single_records(
@@ -102,7 +112,7 @@ def drain(
     """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
     given = _round(records, answer_bytes)
     result, usage = _load(cluster, topic, partitions, given, window=2, connections=connections, cpus=cpus)
-    return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
+    return _drained(result, usage)
 
 
 def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[int] | None = None) -> Volume:
@@ -112,7 +122,7 @@ def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[
     step = max(1, _FETCH_BYTES // shape.record_bytes * 9 // 10)
     given = {**_fetching(0, offsets=max(1, records - step), step=step), "once": True}
     result, usage = _load(cluster, topic, shape.partitions, given, window=2, cpus=cpus)
-    return Volume(result["answers"], result["answer_bytes"], result["seconds"], usage)
+    return _drained(result, usage)
 
 
 def drain_bare(port: int, *, files: int, file_bytes: int, answer_bytes: int, connections: int = CONNECTIONS) -> float:
@@ -152,8 +162,12 @@ def _load(
     ]
     request = json.dumps({"topic": topic, "endpoints": endpoints, "window": window, **given})
     run = run_clients(cluster, [[sys.executable, "-m", "bench.load", request]], cpus=cpus)
+    return of_load(run)
+
+
+def of_load(run: ClientRun) -> tuple[dict[str, Any], Usage]:
+    """What a load of one thread has told, and who used the CPU in its own time, of which its start is no part."""
     result: dict[str, Any] = json.loads(run.output)
-    # The client is one thread; what its start cost is not part of the load.
     cpu = result["client_cpu_seconds"]
     return result, replace(run.over(result["seconds"]), client=cpu, busiest_client_thread=cpu)
 
@@ -183,15 +197,13 @@ def kcat_produce(
     ours = {"acks": shape.acks, "compression.codec": shape.codec, "linger.ms": 5, "batch.size": 1_000_000}
     options = [text for key, value in {**ours, **(settings or {})}.items() for text in ("-X", f"{key}={value}")]
     usage = _kcat(cluster, topic, "-P", *options, "-l", str(lines))
-    records = shape.records // 1000 * 1000
-    return Volume(records, records * shape.record_bytes, usage.seconds, usage)
+    return _volume(shape.records // 1000 * 1000, shape, usage.seconds, usage)
 
 
 def kcat_consume(cluster: Deployment, topic: str, shape: Shape, consumers: int = 1) -> Volume:
     """Read so many records from the start of all partitions, by each of the consumers."""
     usage = _kcat(cluster, topic, "-C", "-o", "beginning", "-c", str(shape.records), "-f", "", at_once=consumers)
-    records = shape.records * consumers
-    return Volume(records, records * shape.record_bytes, usage.seconds, usage)
+    return _volume(shape.records * consumers, shape, usage.seconds, usage)
 
 
 def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume:
@@ -212,7 +224,7 @@ def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume
     if not found:
         raise ClientFailed(f"ProducerPerformance told no rate:\n{run.output[-2000:]}")
     records, rate = int(found[-1][0]), float(found[-1][1])
-    return Volume(records, records * shape.record_bytes, records / rate, run.over(records / rate))
+    return _volume(records, shape, records / rate, run.over(records / rate))
 
 
 def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume:
@@ -222,7 +234,7 @@ def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume
     columns = [text.strip() for text in run.output.strip().splitlines()[0].split(",")]
     values = dict(zip(columns, (text.strip() for text in run.output.strip().splitlines()[-1].split(",")), strict=True))
     records, seconds = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"]) / 1000
-    return Volume(records, records * shape.record_bytes, seconds, run.over(seconds))
+    return _volume(records, shape, seconds, run.over(seconds))
 
 
 def _java(main_class: str, arguments: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Final
 from bench.side_by_side.clients import Volume
 from bench.side_by_side.contestants import RunningCluster
 from bench.side_by_side.figures import Figure, Target
-from bench.side_by_side.usage import Usage
+from bench.side_by_side.usage import Usage, too_few_ticks
 
 MB_S: Final = "MB/s"
 CPU_S_GB: Final = "broker CPU s/GB"
@@ -57,18 +57,19 @@ class Incomplete(Exception):
 
 
 def volume_figures(volume: Volume) -> list[Figure]:
-    """Rate and cost of bytes that went in or out."""
-    gigabytes, limiter = volume.payload_bytes / 1e9, volume.usage.limiter
-    return [
-        Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", limiter, is_rate=True, shares=volume.usage.shares),
-        Figure("records/s", volume.records / volume.seconds, "records/s", limiter, is_rate=True),
-        Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", limiter),
-    ]
+    """Rate and cost of bytes that went in or out, and the rate of records where somebody counted them."""
+    gigabytes, usage = volume.payload_bytes / 1e9, volume.usage
+    rate = Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", usage.limiter, is_rate=True, shares=usage.shares)
+    cost = Figure(CPU_S_GB, usage.brokers / gigabytes, "s/GB", usage.limiter, unjudged=too_few_ticks(usage.brokers))
+    if volume.records is None:
+        return [rate, cost]
+    records = Figure("records/s", volume.records / volume.seconds, "records/s", usage.limiter, is_rate=True)
+    return [rate, records, cost]
 
 
 def request_figures(requests: int, seconds: float, usage: Usage) -> list[Figure]:
     """Rate and cost of requests of one record."""
     return [
         Figure(REQUESTS_S, requests / seconds, "requests/s", usage.limiter, is_rate=True, shares=usage.shares),
-        Figure(CPU_US, usage.brokers / requests * 1e6, "us", usage.limiter),
+        Figure(CPU_US, usage.brokers / requests * 1e6, "us", usage.limiter, unjudged=too_few_ticks(usage.brokers)),
     ]

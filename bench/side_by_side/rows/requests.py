@@ -1,6 +1,5 @@
 """Rows of small requests: how many of one record a second, and how long records take at a steady rate."""
 
-import json
 import sys
 from dataclasses import replace
 from typing import Final
@@ -41,11 +40,10 @@ def latency(rate: int, acks: int) -> Row:
         with run.cluster.topic(partitions=1, replication_factor=replicas) as topic:
             arguments = [HOST, str(run.cluster.ports[1]), topic, "1", str(rate), str(seconds), str(acks)]
             ran = run_clients(run.cluster, [[sys.executable, "-m", "bench.latency_load", *arguments]])
-        told = json.loads(ran.output)
-        usage = replace(ran.usage, client=told["client_cpu_seconds"], busiest_client_thread=told["client_cpu_seconds"])
+        told, usage = clients.of_load(ran)
         names = {"acknowledged": "acknowledged", "read": "end to end"}
         return [
-            Figure(f"{percentile} {names[kind]}", told[kind][percentile], "ms", usage.limiter)
+            Figure(f"{percentile} {names[kind]}", told[kind][percentile], "ms", usage.limiter, shares=usage.shares)
             for kind in names
             for percentile in ("p50", "p99", "p99.9", "max")
         ]

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ _PAYLOAD: Final = 1_000_000_000
 _CLIENT_PAYLOAD: Final = 500_000_000
 _READ_AGAIN: Final = 40
 """How many times over what is in memory is read: at 7 GB/s, which is a fast JVM's rate, for some 3 s."""
-_COPIED_BYTES: Final = 100_000_000
+_COPIED_PAYLOAD: Final = 100_000_000
 _PHYSICAL: Final = "share of a bare sendfile loop's rate"
 _BARE_LEAST_BYTES: Final = 4_000_000
 _BROKER_BOUND: Final = {MB_S: MORE, CPU_S_GB: LESS_CPU}
@@ -45,7 +45,7 @@ def _pins() -> tuple[list[int], list[int]]:
 
 
 @contextlib.contextmanager
-def _pinned(run: Run, pinned: bool) -> Iterator[Sequence[int] | None]:
+def pinned_to(run: Run, pinned: bool) -> Iterator[Sequence[int] | None]:
     """The brokers on their CPUs; yields those of the client."""
     if not pinned:
         yield None
@@ -63,7 +63,7 @@ def replayed(shape: Shape, *, pinned: bool = False, validates_all: bool = False)
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
-        with _topic(run, given) as topic, _pinned(run, pinned) as cpus:
+        with _topic(run, given) as topic, pinned_to(run, pinned) as cpus:
             return volume_figures(clients.replay(run.cluster, topic, given, cpus=cpus))
 
     kind = ", pinned" if pinned else ""
@@ -95,16 +95,17 @@ def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: boo
     """Fetches of 1 MiB of what was just written, several times over; each connection reads all of the topic."""
 
     def measure(run: Run) -> list[Figure]:
-        given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
+        given = _shape(run, shape)
         with _topic(run, given) as topic:
             clients.replay(run.cluster, topic, given)
-            answer_bytes = int(_READ_AGAIN * _CLIENT_PAYLOAD * run.scale)
-            with _pinned(run, pinned) as cpus:
+            answer_bytes = int(_READ_AGAIN * shape.payload_bytes * run.scale)
+            with pinned_to(run, pinned) as cpus:
                 volume = _drain(run, topic, given, answer_bytes, connections=connections, cpus=cpus)
-            figures = _drained_figures(volume)
+            figures = volume_figures(volume)
             if not pinned:
-                bare = _bare_rate(run, topic, given.partitions, answer_bytes, connections)
-                figures.append(Figure(_PHYSICAL, figures[0].value / bare, "x", volume.usage.limiter, is_rate=True))
+                segments = [_segment(run, f"{topic}-{number}") for number in range(given.partitions)]
+                bare = bare_rate(lambda buffer: _served_bare(segments, answer_bytes, connections, buffer))
+                figures.append(physical_share(figures[0], bare))
             return figures
 
     targets = dict(_BROKER_BOUND)
@@ -119,7 +120,7 @@ def copied(shape: Shape) -> Row:
     """What the broker copies through user space while a little of what was just written is read. It is traced."""
 
     def measure(run: Run) -> list[Figure]:
-        given = _shape(run, replace(shape, payload_bytes=_COPIED_BYTES))
+        given = _shape(run, shape)
         with _topic(run, given) as topic:
             written = clients.replay(run.cluster, topic, given)
             read: list[Volume] = []
@@ -138,11 +139,11 @@ def drained_cold(shape: Shape) -> Row:
     """Fetches of 1 MiB of what only the disk has, each once."""
 
     def measure(run: Run) -> list[Figure]:
-        given = _shape(run, replace(shape, payload_bytes=_CLIENT_PAYLOAD))
+        given = _shape(run, shape)
         with _topic(run, given) as topic:
             clients.replay(run.cluster, topic, given)
             _drop_page_cache()
-            return _drained_figures(clients.drain_once(run.cluster, topic, given))
+            return volume_figures(clients.drain_once(run.cluster, topic, given))
 
     return Row(f"consume, broker-bound, cold, {_told(shape)}", measure, _BROKER_BOUND, _brokers(shape))
 
@@ -166,11 +167,6 @@ def _drain(
         connections=connections,
         cpus=cpus,
     )
-
-
-def _drained_figures(volume: Volume) -> list[Figure]:
-    """What is thrown away is not counted in records."""
-    return [each for each in volume_figures(volume) if each.name != "records/s"]
 
 
 def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) -> Row:
@@ -216,15 +212,20 @@ def _drop_page_cache() -> None:
     Path("/proc/sys/vm/drop_caches").write_text("1\n")
 
 
-def _bare_rate(run: Run, topic: str, partitions: int, answer_bytes: int, connections: int) -> float:
+def physical_share(rate: Figure, bare: float) -> Figure:
+    """What a broker's rate is of the bare loop's. Above 1 the loop was held up, and says nothing."""
+    share = rate.value / bare
+    unjudged = "a bare loop that was slower than a broker" if share > 1 else ""
+    return Figure(_PHYSICAL, share, "x", rate.limiter, is_rate=True, unjudged=unjudged)
+
+
+def bare_rate(served: Callable[[int], float]) -> float:
     """MB/s of sendfile into the same drain of the same bytes from the page cache, with the better of two buffers.
 
     One is the system's, the other what brokers set by `socket.send.buffer.bytes`: which is faster depends on the caches
     of the processor, and the physical rate is no broker's if one of them can be above it for that.
     """
-    segments = [_segment(run, f"{topic}-{number}") for number in range(partitions)]
-    buffers = (0, int(SHIPPED["socket.send.buffer.bytes"]))
-    return max(_served_bare(segments, answer_bytes, connections, buffer) for buffer in buffers)
+    return max(served(buffer) for buffer in (0, int(SHIPPED["socket.send.buffer.bytes"])))
 
 
 def _segment(run: Run, partition: str) -> Path:
@@ -252,7 +253,7 @@ _CORE: Final = (
     replayed(replace(_LARGE, **_ALL)),
     by_librdkafka(Shape(_CLIENT_PAYLOAD, 100)),
     by_producer_performance(Shape(_CLIENT_PAYLOAD, 1000, partitions=6, acks=-1)),
-    drained(_LARGE),
+    drained(replace(_LARGE, payload_bytes=_CLIENT_PAYLOAD)),
 )
 
 
@@ -267,17 +268,17 @@ def _others() -> Iterator[Row]:
                     yield by_librdkafka(of_client)
                     yield by_producer_performance(of_client)
                 if acks == 1:
-                    plain = Shape(_PAYLOAD, size, partitions)
-                    yield replayed(plain, pinned=True)
-                    yield replayed(plain, validates_all=True)
-                    yield drained(plain)
-                    yield drained(plain, connections=6)
-                    yield copied(plain)
-                    yield drained_cold(plain)
-                    yield drained(plain, pinned=True)
-                    yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
-                    yield read_by_librdkafka(replace(plain, payload_bytes=_CLIENT_PAYLOAD), consumers=6)
-                    yield read_by_consumer_performance(replace(plain, payload_bytes=_CLIENT_PAYLOAD))
+                    written, read = Shape(_PAYLOAD, size, partitions), Shape(_CLIENT_PAYLOAD, size, partitions)
+                    yield replayed(written, pinned=True)
+                    yield replayed(written, validates_all=True)
+                    yield drained(read)
+                    yield drained(read, connections=6)
+                    yield copied(replace(read, payload_bytes=_COPIED_PAYLOAD))
+                    yield drained_cold(read)
+                    yield drained(read, pinned=True)
+                    yield read_by_librdkafka(read)
+                    yield read_by_librdkafka(read, consumers=6)
+                    yield read_by_consumer_performance(read)
 
 
 def _other_writers() -> Iterator[Row]:

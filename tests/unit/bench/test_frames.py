@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from barnabas.protocol.batch import Codec, read_header
 from bench import frames, latency_load
 
@@ -22,3 +24,13 @@ def test_a_steady_load_has_every_batch_before_it_begins() -> None:
         found = latency_load.sizes(count, most=12)
         assert sum(found) == count
         assert set(found) <= made.keys()
+
+
+def test_each_record_of_a_batch_waits_from_when_it_was_due_itself() -> None:
+    found = latency_load.latencies_ms(2000, 2004, 2.5, rate=1000)
+    assert found == pytest.approx([500.0, 499.0, 498.0, 497.0])
+
+
+def test_records_of_the_first_second_do_not_count() -> None:
+    assert latency_load.latencies_ms(0, 1000, 1.5, rate=1000) == []
+    assert latency_load.latencies_ms(998, 1002, 1.5, rate=1000) == pytest.approx([500.0, 499.0])

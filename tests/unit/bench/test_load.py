@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.compiler import encode
-from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
-from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from bench import bare_sendfile, frames
 from bench.load import Endpoint, Refused, answer_check, run, shared_out, shares
+from tests.unit.bench.small_broker import fetched, produced
 
 
 def test_connections_share_requests_out_as_runs_of_neighbours() -> None:
@@ -91,17 +89,6 @@ def test_an_answer_that_is_refused_ends_the_load() -> None:
         pytest.raises(Refused, match="error 6"),
     ):
         run([Endpoint("127.0.0.1", port, 1, [b"x"])], window=2, check=answer_check("produce", "topic"), answers=3)
-
-
-def produced(error_code: int) -> bytes:
-    told = TopicProduceResponse("topic", [PartitionProduceResponse(0, error_code, 5)])
-    return bytes(4) + encode(ProduceResponse([told]), frames.PRODUCE_VERSION)
-
-
-def fetched(error_code: int, records: bytes) -> bytes:
-    told = FetchablePartitionResponse(0, error_code, 9, aborted_transactions=None, record_set=records)
-    response = FetchResponse(responses=[FetchableTopicResponse("topic", [told])])
-    return bytes(4) + encode(response, frames.FETCH_VERSION)
 
 
 def test_errors_and_fetches_without_records_are_refused() -> None:

@@ -1,0 +1,84 @@
+"""A broker as small as a load needs: it takes every batch and has records wherever it is asked for some."""
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.protocol.compiler import encode
+from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
+from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from bench import frames
+from bench.systems import System
+
+TOPIC = "topic"
+PRODUCE, FETCH = 0, 1
+
+
+def produced(error_code: int) -> bytes:
+    told = TopicProduceResponse(TOPIC, [PartitionProduceResponse(0, error_code, 5)])
+    return bytes(4) + encode(ProduceResponse([told]), frames.PRODUCE_VERSION)
+
+
+def fetched(error_code: int, records: bytes) -> bytes:
+    told = FetchablePartitionResponse(0, error_code, 9, aborted_transactions=None, record_set=records)
+    response = FetchResponse(responses=[FetchableTopicResponse(TOPIC, [told])])
+    return bytes(4) + encode(response, frames.FETCH_VERSION)
+
+
+@dataclass(slots=True)
+class SmallBroker:
+    """A deployment of one, whose process is this one; `heard` has all requests, without their sizes."""
+
+    port: int
+    heard: list[bytes] = field(default_factory=list)
+
+    @property
+    def ports(self) -> Mapping[int, int]:
+        return {1: self.port}
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def systems(self) -> Sequence[System]:
+        return [System("small", self.port, (os.getpid(),))]
+
+    def note(self, commands: Sequence[Sequence[str]]) -> None:
+        """Keeps none."""
+
+    @contextlib.contextmanager
+    def topic(self, **_: object) -> Iterator[str]:
+        yield TOPIC
+
+    def asked(self, api_key: int) -> list[bytes]:
+        return [request for request in self.heard if struct.unpack_from(">h", request) == (api_key,)]
+
+
+@contextlib.contextmanager
+def small_broker() -> Iterator[SmallBroker]:
+    answers = {PRODUCE: produced(0), FETCH: fetched(0, bytes(2000))}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        broker = SmallBroker(listening.getsockname()[1])
+
+        def talk(peer: socket.socket) -> None:
+            with peer, peer.makefile("rb") as requests, contextlib.suppress(ConnectionError):
+                while size := requests.read(4):
+                    request = requests.read(int.from_bytes(size, "big"))
+                    broker.heard.append(request)
+                    answer = answers[struct.unpack_from(">h", request)[0]]
+                    peer.sendall(struct.pack(">i", len(answer)) + answer)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
+
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
+        yield broker
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join()

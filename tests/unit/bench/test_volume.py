@@ -1,0 +1,41 @@
+"""Where brokers and clients are pinned, and what a broker's rate is held against."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.figures import Figure
+from bench.side_by_side.row import Run
+from bench.side_by_side.rows.volume import bare_rate, physical_share, pinned_to
+from tests.unit.bench.fake_clusters import CONTESTANTS, Cluster
+
+
+def test_brokers_leave_the_last_cpu_to_the_client_and_get_all_back(tmp_path: Path) -> None:
+    cluster = Cluster(CONTESTANTS[0], tmp_path)
+    every = sorted(os.sched_getaffinity(0))
+    with pinned_to(Run(cluster, tmp_path, 1.0), pinned=True) as client:
+        assert client == every[-1:]
+        assert cluster.pins == [every[:-1] or every]
+    assert cluster.pins == [every[:-1] or every, None]
+
+
+def test_who_is_not_pinned_runs_anywhere(tmp_path: Path) -> None:
+    cluster = Cluster(CONTESTANTS[0], tmp_path)
+    with pinned_to(Run(cluster, tmp_path, 1.0), pinned=False) as client:
+        assert client is None
+    assert not cluster.pins
+
+
+def test_the_physical_rate_is_that_of_the_better_buffer() -> None:
+    of_brokers = int(SHIPPED["socket.send.buffer.bytes"])
+    assert bare_rate({0: 7000.0, of_brokers: 9000.0}.__getitem__) == 9000.0
+    assert bare_rate({0: 9000.0, of_brokers: 7000.0}.__getitem__) == 9000.0
+
+
+@pytest.mark.parametrize(("bare", "is_judged"), [(2000.0, True), (1000.0, True), (999.0, False)])
+def test_a_bare_loop_that_is_slower_than_a_broker_judges_nobody(bare: float, is_judged: bool) -> None:
+    share = physical_share(Figure("MB/s", 1000.0, "MB/s", "broker", is_rate=True), bare)
+    assert share.value == pytest.approx(1000.0 / bare)
+    assert (not share.unjudged) is is_judged

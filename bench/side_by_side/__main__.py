@@ -8,8 +8,9 @@ rows and rounds, commit and machine, runs what is missing, and `--minutes` (of t
 is. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
 
 A row that a client or the disk limited says nothing of brokers' rates: it is judged by what their CPU cost. One that a
-system has no figure of is not judged. The status is 1 where a run failed or a core row lacks a system, 2 where nothing
-could be run.
+system has no figure of is not judged, nor is a cost that was counted from a few ticks of the clock, and of a smoke run
+nothing is. What else used the machine is in each run's line, and in the table where it was more than 0.3 of a core. The
+status is 1 where a run failed or a core row lacks a system, 2 where nothing could be run, as without Kafka's jars.
 """
 
 import argparse
@@ -17,12 +18,13 @@ import contextlib
 import json
 import math
 import platform
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +34,7 @@ from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
 from bench.side_by_side.comparison import Comparison, Plan, Runner
-from bench.side_by_side.contestants import SETTINGS
+from bench.side_by_side.contestants import SETTINGS, Contestant
 from bench.side_by_side.curves import draw
 from bench.side_by_side.journal import Journal, OtherOrigin
 from bench.side_by_side.row import Row
@@ -72,7 +74,7 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
+def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> dict[str, Any]:
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -87,7 +89,7 @@ def _about(given: argparse.Namespace, rounds: int) -> dict[str, Any]:
         "against": given.against,
         "server_properties": SETTINGS,
         "rounds": rounds,
-        "command": " ".join(["python -m bench.side_by_side", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "bench.side_by_side", *command]),
     }
 
 
@@ -102,7 +104,7 @@ def _tell(text: str) -> None:
     sys.stderr.flush()
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="the rows that are not core, in one round")
     parser.add_argument(
@@ -116,18 +118,30 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, default=None, help="write the table to this file too")
     parser.add_argument("--minutes", type=float, default=None, help="begin no run after so many; of the core 95")
     parser.add_argument("--resume", type=Path, default=None, help="the journal of a run that broke off: go on with it")
-    parser.add_argument("--list", action="store_true", help="print the rows")
-    return parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="print all rows, the core ones marked; with --row, those")
+    given = parser.parse_args(arguments)
+    if given.smoke and given.resume is not None:
+        parser.error("a smoke run's figures go into no journal: --smoke and --resume exclude each other")
+    return given
 
 
-def main() -> int:
-    given = _arguments()
-    # Whoever ends the run ends its brokers too.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    rows = chosen_rows(given.row, full=given.full)
+def systems_with(releases: Sequence[str]) -> list[Contestant]:
+    """Barnabas, and these of Kafka. Raises JarsNotAvailable."""
+    return [contestants.barnabas(), *(contestants.kafka(RELEASES[version]) for version in releases)]
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    rows_of: Callable[..., list[Row]] = chosen_rows,
+    systems_of: Callable[[Sequence[str]], list[Contestant]] = systems_with,
+) -> int:
+    given = _arguments(arguments)
     if given.list:
-        sys.stdout.write("".join(f"{row.name}\n" for row in rows))
+        listed = rows_of(given.row, full=given.full) if given.row else all_rows()
+        sys.stdout.write("".join(f"{'core' if row.is_core else '':4}  {row.name}\n" for row in listed))
         return 0
+    rows = rows_of(given.row, full=given.full)
     if not rows:
         sys.stderr.write(f"no row has {' or '.join(given.row)} in its name\n")
         return 2
@@ -137,15 +151,16 @@ def main() -> int:
     ends_s = time.monotonic() + minutes * 60
     plan = Plan(rounds, _SMOKE_SCALE, warms=False, ends_s=ends_s) if given.smoke else Plan(rounds, ends_s=ends_s)
     try:
-        systems = [contestants.barnabas(), *(contestants.kafka(RELEASES[version]) for version in given.against)]
+        systems = systems_of(given.against)
+        about = _about(given, rounds, sys.argv[1:] if arguments is None else arguments)
     except JarsNotAvailable as error:
         sys.stderr.write(f"Kafka cannot be run here: {error}\n")
-        return 1
-    about = _about(given, rounds)
+        return 2
     stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    RESULTS.mkdir(exist_ok=True)
+    if not given.smoke:
+        RESULTS.mkdir(exist_ok=True)
     try:
-        journal = Journal(given.resume or (None if given.smoke else stem.with_suffix(".jsonl")), _origin(about))
+        journal = Journal(None if given.smoke else given.resume or stem.with_suffix(".jsonl"), _origin(about))
     except OtherOrigin as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -171,8 +186,10 @@ def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, 
     if stem is not None:
         stem.with_suffix(".md").write_text(table)
         stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
-        draw(comparison.results, RESULTS)
+        draw(comparison.results, stem)
 
 
 if __name__ == "__main__":
+    # Whoever ends the run ends its brokers too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

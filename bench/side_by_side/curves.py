@@ -9,16 +9,16 @@ from matplotlib.figure import Figure as Picture
 from bench.side_by_side.figures import Result
 
 
-def draw(results: Iterable[Result], directory: Path) -> list[Path]:
-    """One picture for each row and figure that has points; the files."""
+def draw(results: Iterable[Result], stem: Path) -> list[Path]:
+    """One picture for each row and figure that has points; the files, whose names begin as `stem` does."""
     curves: defaultdict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in results:
         if result.at is not None:
             curves[result.row, result.figure, result.unit].append(result)
-    return [_draw(row, f"{figure} ({unit})", points, directory) for (row, figure, unit), points in curves.items()]
+    return [_draw(row, f"{figure} ({unit})", points, stem) for (row, figure, unit), points in curves.items()]
 
 
-def _draw(row: str, figure: str, points: list[Result], directory: Path) -> Path:
+def _draw(row: str, figure: str, points: list[Result], stem: Path) -> Path:
     picture = Picture(figsize=(6, 4), layout="constrained")
     axes = picture.subplots()
     for version, values in _by_version(points).items():
@@ -28,7 +28,7 @@ def _draw(row: str, figure: str, points: list[Result], directory: Path) -> Path:
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     name = "".join(each if each.isalnum() else "-" for each in f"{row} {figure}".lower())
-    path = directory / f"{name}.png"
+    path = stem.with_name(f"{stem.name}-{name}.png")
     picture.savefig(path, dpi=120)
     return path
 

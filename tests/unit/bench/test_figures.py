@@ -279,5 +279,6 @@ def test_points_of_a_curve_are_told_apart_and_drawn(tmp_path: Path) -> None:
         (10, 40, 300),
         (100, 50, 400),
     ]
-    (picture,) = draw(found, tmp_path)
+    (picture,) = draw(found, tmp_path / "of-today")
+    assert picture.name.startswith("of-today-growth")
     assert picture.read_bytes().startswith(b"\x89PNG")

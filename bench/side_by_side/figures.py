@@ -80,7 +80,8 @@ class Spread:
         return {"median": self.median, "min": self.least, "max": self.greatest}
 
     def __str__(self) -> str:
-        return f"{_short(self.median)} ({_short(self.least)} to {_short(self.greatest)})"
+        median = _short(self.median)
+        return median if self.least == self.greatest else f"{median} ({_short(self.least)} to {_short(self.greatest)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,10 @@ from bench.side_by_side.figures import OURS, SMOKE, Result
 
 NOISE_CORES: Final = 0.3
 """What else may use the machine without being named."""
+_NAME: Final = "row and figure"
+_LIMITERS: Final = "limited by (ours, Kafka)"
+_COLUMNS: Final = (_NAME, "Barnabas", "Kafka", "ratio", "aim", "met", _LIMITERS)
+_OF_AIMS: Final = frozenset({"aim", "met"})
 
 
 def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,15 +25,16 @@ def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
-    """Medians with the least and the greatest; the ratio is ours to the better Kafka's."""
+    """Medians with the least and the greatest; the ratio is ours to the better Kafka's. First what has an aim."""
     machine = f"{about['machine']}, {about['cpus']} cores, {about['memory_gb']} GB; {about['java']}"
     lines = [
         f"{about['date']}, {machine}; {_rounds(about['rounds'])}; `{about['command']}`",
         "",
-        "| row | figure | Barnabas | Kafka | version | ratio | aim | met | limiter |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_line(result) for result in comparison.results),
+        *_table([each for each in comparison.results if each.target is not None], _COLUMNS),
     ]
+    if others := [each for each in comparison.results if each.target is None]:
+        lines += ["", "<details><summary>What has no aim</summary>", ""]
+        lines += [*_table(others, [name for name in _COLUMNS if name not in _OF_AIMS]), "", "</details>"]
     judged = [result for result in comparison.results if result.met is not None]
     met = f"{sum(result.met is True for result in judged)} of {len(judged)} aims met."
     lines += ["", met if comparison.judges else "A smoke run, of tiny loads on cold systems: nothing is judged."]
@@ -55,23 +60,26 @@ def _noise(results: Iterable[Result]) -> list[str]:
     return [f"{row}: {', '.join(told)}" for row, told in noisy.items()]
 
 
-def _line(result: Result) -> str:
-    ratio = "" if result.ratio is None else f"{result.ratio:.2f} x"
+def _table(results: Iterable[Result], columns: Sequence[str]) -> list[str]:
+    rows = [[cells[name] for name in columns] for cells in map(_cells, results)]
+    heads = ["" if name == _NAME else name for name in columns]
+    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(columns), *rows)] if rows else []
+
+
+def _cells(result: Result) -> dict[str, str]:
     met = {True: "yes", False: "NO", None: ""}[result.met]
     if result.unjudged and result.unjudged != SMOKE:
         met = f"not judged ({result.unjudged})"
-    cells: Sequence[str] = [
-        result.row,
-        _figure(result),
-        str(result.barnabas),
-        "" if result.rival is None else str(result.rival),
-        result.rival_version or "",
-        ratio,
-        "" if result.target is None else str(result.target),
-        met,
-        result.limiter,
-    ]
-    return "| " + " | ".join(cells) + " |"
+    limiters = [each.partition(": ")[2] for each in result.limiter.split("; ")]
+    return {
+        _NAME: f"{result.row}, {_figure(result)}",
+        "Barnabas": str(result.barnabas),
+        "Kafka": "" if result.rival is None else f"{result.rival}, {result.rival_version}",
+        "ratio": "" if result.ratio is None else f"{result.ratio:.2f} x",
+        "aim": "" if result.target is None else str(result.target),
+        "met": met,
+        _LIMITERS: ", ".join(limiters),
+    }
 
 
 def _figure(result: Result) -> str:

@@ -145,6 +145,15 @@ def test_what_else_used_the_machine_is_told_of_the_runs_in_which_it_was_much() -
     assert results("row", {"here": [rate(1)]}, {})[0].as_json()["elsewhere_cores"] == {}
 
 
+def test_what_has_no_aim_is_told_apart() -> None:
+    runs = {"here": [[*rate(150), *cost(1)], [*rate(160), *cost(2)]], "2.7.2": [[*rate(100), *cost(2)]] * 2}
+    table = as_markdown(Comparison(results("row", runs, {"MB/s": MORE})), ABOUT)
+    aims, others = table.split("<details><summary>What has no aim</summary>")
+    assert "| row, MB/s | 155 (150 to 160) | 100, 2.7.2 | 1.55 x |" in aims
+    assert "|  | Barnabas | Kafka | ratio | limited by (ours, Kafka) |" in others
+    assert "| row, s/GB | 1.50 (1.00 to 2.00) | 2.00, 2.7.2 | 0.75 x | broker, broker |" in others
+
+
 def test_rounds_are_counted() -> None:
     assert "; 1 round; `c`" in as_markdown(Comparison(), ABOUT)
     assert "; 5 rounds in turn; `c`" in as_markdown(Comparison(), {**ABOUT, "rounds": 5})
@@ -224,7 +233,8 @@ def test_json_and_table_tell_the_same() -> None:
     assert (row["ratio"], row["target"], row["met"]) == (1.5, "at least 1.2 x", True)
     assert row["shares"] == {"here": ["broker 0.98"]}
     table = as_markdown(comparison, ABOUT)
-    assert "| row | MB/s | 150 (150 to 150) | 100 (100 to 100) | 2.7.2 | 1.50 x | at least 1.2 x | yes |" in table
+    assert "| row, MB/s | 150 | 100, 2.7.2 | 1.50 x | at least 1.2 x | yes | broker, broker |" in table
+    assert "What has no aim" not in table
     assert "1 of 1 aims met." in table
     assert "Left out: other row: no kcat" in table
 

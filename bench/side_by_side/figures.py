@@ -4,7 +4,6 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -177,11 +176,11 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     theirs = None if best is None else spreads[best]
     # Exponents have no unit and no ratio.
     ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
-    is_bound_elsewhere = figure.is_rate and not _ELSEWHERE.isdisjoint({limiters[OURS], limiters.get(best or "")})
+    bound_by = _ELSEWHERE & {limiters[OURS], limiters.get(best or "")} if figure.is_rate else frozenset()
     rounds = {version: len(figures) for version, figures in found.items()}
     unjudged = "" if target is None else _why_unjudged(target, found, ratio, rival)
-    if target is not None and not unjudged and is_bound_elsewhere:
-        unjudged = f"limited by {_which({limiters[OURS], limiters.get(best or '')})}"
+    if target is not None and not unjudged and bound_by:
+        unjudged = f"limited by {' and '.join(f'the {each}' for each in sorted(bound_by))}"
     limiter = f"Barnabas: {limiters[OURS]}" + ("" if best is None else f"; {rival}: {limiters[best]}")
     met = target.is_met(ours.median, ratio) if target is not None and not unjudged else None
     shares = {version: told for version, each in found.items() if any(told := [figure.shares for figure in each])}
@@ -193,7 +192,7 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
         for version, each in found.items()
         if (cores := [run.elsewhere for run in each if run.elsewhere is not None])
     }
-    return replace(told, at=figure.at, is_bound_elsewhere=is_bound_elsewhere, unjudged=unjudged, elsewhere=elsewhere)
+    return replace(told, at=figure.at, is_bound_elsewhere=bool(bound_by), unjudged=unjudged, elsewhere=elsewhere)
 
 
 def _not_judged(result: Result) -> Result:
@@ -212,10 +211,6 @@ def _why_unjudged(target: Target, found: Mapping[str, Sequence[Figure]], ratio: 
     if target.ratio is None or ratio is not None:
         return ""
     return f"no {rival} to compare with" if len(found) == 1 else f"0 of {rival}"
-
-
-def _which(limiters: AbstractSet[str]) -> str:
-    return " and ".join(f"the {each}" for each in sorted(limiters & _ELSEWHERE))
 
 
 def _short(value: float) -> str:

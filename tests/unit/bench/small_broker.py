@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from barnabas.protocol.compiler import encode
@@ -29,26 +29,11 @@ def fetched(error_code: int, records: bytes) -> bytes:
     return bytes(4) + encode(response, frames.FETCH_VERSION)
 
 
-@dataclass(slots=True)
-class SmallBroker:
-    """A deployment of one, whose process is this one; `heard` has all requests, without their sizes."""
+@dataclass(frozen=True, slots=True)
+class SmallBroker(System):
+    """One whose process is this one; `heard` has all requests, without their sizes."""
 
-    port: int
     heard: list[bytes] = field(default_factory=list)
-
-    @property
-    def ports(self) -> Mapping[int, int]:
-        return {1: self.port}
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def systems(self) -> Sequence[System]:
-        return [System("small", self.port, (os.getpid(),))]
-
-    def note(self, commands: Sequence[Sequence[str]]) -> None:
-        """Keeps none."""
 
     @contextlib.contextmanager
     def topic(self, **_: object) -> Iterator[str]:
@@ -62,7 +47,7 @@ class SmallBroker:
 def small_broker() -> Iterator[SmallBroker]:
     answers = {PRODUCE: produced(0), FETCH: fetched(0, bytes(2000))}
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        broker = SmallBroker(listening.getsockname()[1])
+        broker = SmallBroker("small", listening.getsockname()[1], (os.getpid(),))
 
         def talk(peer: socket.socket) -> None:
             with peer, peer.makefile("rb") as requests, contextlib.suppress(ConnectionError):

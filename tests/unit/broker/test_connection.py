@@ -83,6 +83,10 @@ class Side:
         self.connection.frame_received(bytearray(header + body))
         self.connection.frames_done()
 
+    def peer_takes_all(self) -> None:
+        self.wire.unsent_bytes = 0
+        self.connection.drained()
+
     @property
     def times_us(self) -> dict[str, tuple[int, int]]:
         """How often the requests waited for something, and how long in all."""
@@ -239,8 +243,7 @@ async def test_a_peer_that_reads_nothing_starts_no_more_requests() -> None:
         side.receive(correlation_id)
     assert side.wire.sent == []
     assert not side.wire.reading
-    side.wire.unsent_bytes = 0
-    side.connection.drained()
+    side.peer_takes_all()
     assert side.wire.correlation_ids == list(range(40))
 
 
@@ -308,8 +311,7 @@ async def test_the_time_that_a_request_waits_for_a_slow_peer_is_counted_as_waiti
     side.clock.advance(20)
     side.receive(2)
     side.clock.advance(5)
-    side.wire.unsent_bytes = 0
-    side.connection.drained()
+    side.peer_takes_all()
     assert side.wire.correlation_ids == [1, 2]
     assert side.times_us == {"queue": (2, 25_000 + 5000), "local": (2, 0), "remote": (2, 0)}
 
@@ -323,15 +325,13 @@ async def test_answers_that_a_slow_peer_delays_are_delayed_since_the_first_of_th
     side.clock.advance(20)
     side.receive(3)
     side.clock.advance(30)
-    side.wire.unsent_bytes = 0
-    side.connection.drained()
+    side.peer_takes_all()
     assert side.times_us["delayed"] == (2, 2 * 50_000), "the first answer left at once"
     side.clock.advance(100)
     side.wire.unsent_bytes = 1000
     side.receive(4)
     side.clock.advance(7)
-    side.wire.unsent_bytes = 0
-    side.connection.drained()
+    side.peer_takes_all()
     assert side.times_us["delayed"] == (3, 2 * 50_000 + 7000), "a new delay begins with its own first answer"
     side.connection.drained()
     assert side.times_us["delayed"] == (3, 2 * 50_000 + 7000), "each delay is counted once"

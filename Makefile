@@ -11,17 +11,19 @@ ARGS ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
+COMPILED_TIERS := tests/contract $(addprefix tests/unit/,broker coordinator protocol replication runtime storage)
 QUICK_TIERS := tests/unit tests/contract tests/simulation
 WAITING_TIERS := tests/compatibility tests/differential
 SLOW_TIERS := tests/failover tests/hostile tests/pipeline
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status test compose-test soak check bench bench-full pipeline-demo claims sim sim-coverage seeded lock clean
+.PHONY: help compiled up down status test compose-test soak check bench bench-full pipeline-demo claims sim sim-coverage seeded lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make up            start ZooKeeper and three brokers on this machine   (ARGS="--brokers 1")'
+	@echo 'make compiled      compile what is on the way of records; needs a C compiler, takes a minute'
 	@echo 'make status        what runs, where it listens'
 	@echo 'make down          stop it; the data stays'
 	@echo 'make check         format, lint, types, the test of the source'
@@ -45,10 +47,16 @@ help:
 	  echo 'Making .venv'; $(PYTHON) -m venv --clear .venv; }
 	@touch $@
 
+# Where there is a C compiler; brokers run interpreted elsewhere, which is right as well and slower.
+COMPILE := $(BIN)/python -m barnabas.launcher.compiling
+
 .venv/.stamp-%: .venv/.stamp-venv pyproject.toml constraints.txt
 	@echo 'Installing barnabas[$*] into .venv'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
 	@touch $@
+
+compiled: .venv/.stamp-compiled
+	@$(COMPILE)
 
 up: .venv/.stamp-local
 	@BARNABAS_STARTED_BY=make $(BIN)/barnabas up --detach $(ARGS)
@@ -70,9 +78,11 @@ check: .venv/.stamp-test .venv/.stamp-pipeline
 
 # What is quick and alone runs on both cores, and so does, a file at a time, what waits for other programs most of its time;
 # where faults and loads are timed a test has the machine for itself.
-test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
+test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline .venv/.stamp-compiled
 	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
+	$(COMPILE) --if-possible || failed=1; \
 	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
+	test ! -d .compiled || (cd .compiled && ../$(PYTEST) -n 2 -m 'not interpreted' $(ARGS) --junitxml=../.reports/test/compiled.xml $(COMPILED_TIERS)) || failed=1; \
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) --junitxml=.reports/test/waiting.xml $(WAITING_TIERS) || failed=1; \
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
 	$(TALLY) .reports/test || failed=1; \
@@ -108,10 +118,12 @@ seeded: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make seeded SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \
 	done
 
-bench: .venv/.stamp-local .venv/.stamp-test
+bench: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-compiled
+	@$(COMPILE) --if-possible
 	@$(BIN)/python -m bench.side_by_side $(ARGS)
 
-bench-full: .venv/.stamp-local .venv/.stamp-test
+bench-full: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-compiled
+	@$(COMPILE) --if-possible
 	@$(BIN)/python -m bench.side_by_side --full $(ARGS)
 
 # Needs a Java 17, as Spark does; everything else is installed or started where it is missing.
@@ -129,5 +141,5 @@ lock: .venv/.stamp-venv
 
 clean:
 	@test ! -x $(BIN)/barnabas || $(BIN)/barnabas down
-	rm -rf .venv .reports dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .compiled .compiled-* .reports dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

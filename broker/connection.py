@@ -205,13 +205,13 @@ class ClientConnection:
                 self._follower_line,
             )
             result = route.handler.handle(request, context)
-        except CloseConnection as error:
+        except CloseConnection as close:
             self._connection.frame_finished(frame)
-            self._refuse(str(error))
+            self._refuse(str(close))
             return
-        except UnsupportedApiVersions as error:
+        except UnsupportedApiVersions as unsupported:
             self._connection.frame_finished(frame)
-            self._answer_versions(error, received_us)
+            self._answer_versions(unsupported, received_us)
             return
         except Exception:
             log.exception("%s: a request failed in the broker; closing its connection", self._peer_host)

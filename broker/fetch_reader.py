@@ -215,8 +215,8 @@ class FetchReader:
             return PartitionRead(wanted, self._storage_error if is_storage else refused.error)
         except OffsetOutOfRange:
             return PartitionRead(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except (CorruptSegment, CorruptIndex) as error:
-            log.error("%s: cannot be read at offset %d: %s", topic_partition, wanted.fetch_offset, error)
+        except (CorruptSegment, CorruptIndex) as corrupt:
+            log.error("%s: cannot be read at offset %d: %s", topic_partition, wanted.fetch_offset, corrupt)
             return PartitionRead(wanted, ErrorCode.CORRUPT_MESSAGE)
         except LogOffline:
             return PartitionRead(wanted, self._storage_error)

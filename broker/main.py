@@ -13,6 +13,7 @@ import gc
 import importlib
 import logging
 import os
+import platform
 import random
 import resource
 import signal
@@ -150,6 +151,11 @@ async def settle_memory() -> None:
     gc.freeze()
 
 
+def _kind_of(module: str) -> str:
+    """Whether that module, which is loaded, runs compiled (pyproject.toml says which may) or interpreted."""
+    return "interpreted" if str(sys.modules[module].__file__).endswith(".py") else "compiled"
+
+
 def end_process(what: str, error: BaseException | None) -> None:
     """State is no longer kept true: end at once, without touching anything more."""
     log.critical("%s failed: ending the process", what, exc_info=error)
@@ -197,6 +203,7 @@ async def _start(config: BrokerConfig, supervisor: Supervisor, offload: SystemOf
     opening = asyncio.ensure_future(open_zookeeper(config))
     try:
         await offload.thread("loading", load_modules)
+        log.info("Python %s, way of records %s", platform.python_version(), _kind_of("broker.connection"))
     except asyncio.CancelledError:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)

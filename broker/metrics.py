@@ -198,6 +198,18 @@ class TopicTraffic:
         self.produce_message_conversions = 0
         self.fetch_message_conversions = 0
 
+    def add(self, other: "TopicTraffic") -> None:
+        """Count in what another one counted."""
+        self.messages_in += other.messages_in
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.produce_requests += other.produce_requests
+        self.fetch_requests += other.fetch_requests
+        self.failed_produce_requests += other.failed_produce_requests
+        self.failed_fetch_requests += other.failed_fetch_requests
+        self.produce_message_conversions += other.produce_message_conversions
+        self.fetch_message_conversions += other.fetch_message_conversions
+
 
 class BrokerMetrics:
     """See the module. Called on the event loop only."""
@@ -266,8 +278,7 @@ class BrokerMetrics:
         """A topic is gone; what it added to the broker's totals stays."""
         traffic = self.topics.pop(topic, None)
         if traffic is not None:
-            for field in TopicTraffic.__slots__:
-                setattr(self.gone_topics, field, getattr(self.gone_topics, field) + getattr(traffic, field))
+            self.gone_topics.add(traffic)
 
     def count_refused_connection(self) -> None:
         """A connection was ended because of what its peer sent."""

@@ -265,15 +265,16 @@ class Fetcher:
             elif self._is_current(followed):
                 # The role has changed, and whoever changed it says so next.
                 self._set_aside(followed)
-        except AppendRejected as error:
+        except AppendRejected as rejected:
             followed.failures += 1
-            log.error("%s: what broker %d sent cannot be appended: %s", followed.topic_partition, self.leader_id, error)
+            partition, leader_id = followed.topic_partition, self.leader_id
+            log.error("%s: what broker %d sent cannot be appended: %s", partition, leader_id, rejected)
             self._delay(followed, self._backoff_ms(followed.failures))
-        except (CorruptSegment, CorruptIndex) as error:
+        except (CorruptSegment, CorruptIndex) as corrupt:
             # The scrubber has been told, and what it finds is mended, or cut away the next time.
             followed.failures += 1
             if followed.failures == 1:
-                log.error("%s: its log cannot be read: %s", followed.topic_partition, error)
+                log.error("%s: its log cannot be read: %s", followed.topic_partition, corrupt)
             self._delay(followed, self._backoff_ms(followed.failures))
         else:
             followed.failures = 0

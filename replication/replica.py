@@ -89,8 +89,8 @@ class Replica:
                 now_ms=self._clock.wall_ms(),
                 converted=converted,
             )
-        except LogOffline as error:
-            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except LogOffline as offline:
+            raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(offline)) from offline
         except OSError as error:
             # A new segment could not be made.
             self.directory.fail(error)

@@ -5,8 +5,10 @@ which it began is over. Pure: the partition completes what it is given.
 """
 
 from heapq import heappop, heappush
-from math import inf
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+NOBODY_WAITS: Final = 1 << 63
+"""Above every offset."""
 
 W = TypeVar("W")
 
@@ -19,8 +21,8 @@ class OffsetWaiters(Generic[W]):
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, W]] = []
         self._next = 0
-        self.next_offset: float = inf
-        """The smallest end offset that is waited for; infinite when nobody waits."""
+        self.next_offset = NOBODY_WAITS
+        """The smallest end offset that is waited for."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -37,12 +39,12 @@ class OffsetWaiters(Generic[W]):
         reached: list[W] = []
         while heap and heap[0][0] <= offset:
             reached.append(heappop(heap)[2])
-        self.next_offset = heap[0][0] if heap else inf
+        self.next_offset = heap[0][0] if heap else NOBODY_WAITS
         return reached
 
     def pop_all(self) -> list[W]:
         """Everyone: the leader epoch is over."""
         waiters = [waiter for _, _, waiter in sorted(self._heap, key=lambda entry: entry[:2])]
         self._heap.clear()
-        self.next_offset = inf
+        self.next_offset = NOBODY_WAITS
         return waiters

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import barnabas
+from barnabas.launcher.compiled import packages_root
 from barnabas.launcher.processes import LocalProcess
 from barnabas.launcher.sockets import address, reachable, receive
 from barnabas.protocol.compiler import decode, encode
@@ -64,11 +64,10 @@ def start_broker(directory: Path, broker_id: int, properties: Mapping[str, str])
     config = own / "server.properties"
     lines = "".join(f"{key}={escape(value)}\n" for key, value in properties.items())
     config.write_text(f"# Written by `barnabas up` at each start.\n{lines}", encoding="ascii")
-    # A checkout that is not installed works as well: the broker's packages are found where ours are.
-    root = str(Path(barnabas.__file__).resolve().parents[1])
-    search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    # A checkout that is not installed works as well: the broker's packages are found where ours are, or compiled.
+    search_path = os.pathsep.join(filter(None, (str(packages_root()), os.environ.get("PYTHONPATH"))))
     return LocalProcess(
-        [sys.executable, "-m", "broker.main", str(config)],
+        [sys.executable, "-P", "-m", "broker.main", str(config)],
         log_file=broker_log_file(directory, broker_id),
         environment={**os.environ, "PYTHONPATH": search_path},
     )

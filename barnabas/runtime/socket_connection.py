@@ -63,8 +63,8 @@ class SharedBuffers:
         self.forget = forget
 
 
-class SocketConnection(asyncio.BufferedProtocol):
-    """A connection of the machine's network."""
+class SocketConnection:
+    """A connection of the machine's network. What the loop calls, it calls through a `SocketProtocol`."""
 
     def __init__(
         self, shared: "SharedBuffers", sock: socket.socket, peer_host: str, options: ConnectionOptions

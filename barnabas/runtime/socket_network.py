@@ -27,6 +27,7 @@ from barnabas.runtime.network import (
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
+from barnabas.runtime.socket_protocol import SocketProtocol
 from barnabas.runtime.tasks import Supervisor
 from barnabas.runtime.within_host import choose_unpaced, restore_pacing
 
@@ -149,7 +150,7 @@ class SocketNetwork:
         self._peers[connection] = None
         connection.bind(accept(connection))
         try:
-            await hand_over(sock, connection)
+            await hand_over(sock, SocketProtocol(connection))
         except asyncio.CancelledError:
             connection.close("nobody waits for it any more")
             raise
@@ -201,7 +202,7 @@ class SocketNetwork:
             return
         self._connections[connection] = None
         connection.bind(accept(connection))
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, peer)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketProtocol(connection), peer)
 
     def _forget(self, connection: SocketConnection) -> None:
         if connection in self._connections:

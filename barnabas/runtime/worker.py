@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -118,11 +119,15 @@ class Worker:
         # Loaded with the first worker: most brokers need none for long.
         from multiprocessing.connection import Pipe  # noqa: PLC0415
 
+        # Where our packages are here, and not where the working directory may have others of that name.
+        root = str(Path(__file__).resolve().parents[2])
+        search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         ours, theirs = Pipe()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
+                env={**os.environ, "PYTHONPATH": search_path},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )

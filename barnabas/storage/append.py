@@ -15,7 +15,6 @@ Smaller batches are always walked, as far as 128 KB of their content: a compress
 event loop waits meanwhile.
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -112,20 +111,47 @@ class _NotAsStored(Exception):
     """The set is of an old message format, or has not the topic's format and codec."""
 
 
-@dataclass(slots=True)
 class PreparedAppend:
     """Checked batches with their place in the log. Where `duplicate` is set there is nothing to write or publish."""
 
-    log: "Log"
-    file: File
-    data: memoryview
-    position: int
-    first_offset: int
-    headers: list[BatchHeader]
-    markers: list[Marker | None] | None
-    log_append_time_ms: int
-    duplicate: AppendInfo | None = None
-    rebuilt_records: int = 0
+    # No dataclass: a compiled one cannot have a field of a type that its module only knows to the checker of types.
+    __slots__ = (
+        "data",
+        "duplicate",
+        "file",
+        "first_offset",
+        "headers",
+        "log",
+        "log_append_time_ms",
+        "markers",
+        "position",
+        "rebuilt_records",
+    )
+
+    def __init__(
+        self,
+        log: "Log",
+        file: File,
+        data: memoryview,
+        position: int,
+        first_offset: int,
+        *,
+        headers: list[BatchHeader],
+        markers: list[Marker | None] | None = None,
+        log_append_time_ms: int = -1,
+        duplicate: AppendInfo | None = None,
+        rebuilt_records: int = 0,
+    ) -> None:
+        self.log = log
+        self.file = file
+        self.data = data
+        self.position = position
+        self.first_offset = first_offset
+        self.headers = headers
+        self.markers = markers
+        self.log_append_time_ms = log_append_time_ms
+        self.duplicate = duplicate
+        self.rebuilt_records = rebuilt_records
 
     def write(self) -> None:
         """Write the batches; may run in a thread. Raises OSError, and then the log takes nothing more."""
@@ -192,9 +218,9 @@ def prepare_from_client(
         records,
         segment.size_bytes,
         base_offset,
-        [header],
-        None if marker is None else [marker],
-        log_append_time_ms,
+        headers=[header],
+        markers=None if marker is None else [marker],
+        log_append_time_ms=log_append_time_ms,
     )
 
 
@@ -240,9 +266,8 @@ def prepare_converted(log: "Log", converted: ConvertedSet, *, origin: AppendOrig
         data,
         segment.size_bytes,
         converted.base_offset,
-        headers,
-        None,
-        converted.log_append_time_ms,
+        headers=headers,
+        log_append_time_ms=converted.log_append_time_ms,
         rebuilt_records=converted.rebuilt_records,
     )
 
@@ -331,14 +356,14 @@ def _read_single(records: memoryview, config: LogConfig, *, from_client: bool) -
     """The header of the one batch, whose size and checksum are right."""
     try:
         header = read_header(records)
-    except UnsupportedMagic as error:
-        if 0 <= error.magic <= HIGHEST_LEGACY_MAGIC:
+    except UnsupportedMagic as unknown:
+        if 0 <= unknown.magic <= HIGHEST_LEGACY_MAGIC:
             raise _NotAsStored from None
-        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    except TruncatedBatch as error:
-        raise AppendRejected(ErrorCode.INVALID_RECORD, f"there is no whole batch: {error}") from None
-    except CorruptBatch as error:
-        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(unknown)) from None
+    except TruncatedBatch as truncated:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, f"there is no whole batch: {truncated}") from None
+    except CorruptBatch as corrupt:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(corrupt)) from None
     if not config.stores_as_sent and not is_stored_as_sent(config, header):
         raise _NotAsStored
     size_bytes = LOG_OVERHEAD_BYTES + header.length
@@ -413,14 +438,14 @@ def _walk(records: memoryview, header: BatchHeader, config: LogConfig, keyless: 
     max_bytes = config.max_decompressed_bytes if config.walks_all_records else WALKED_INFLATED_BYTES
     try:
         return walk_records(records[HEADER_BYTES:], header, max_bytes, keyless)
-    except UnsupportedCodec as error:
-        raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
-    except DecompressionBomb as error:
+    except UnsupportedCodec as unknown:
+        raise AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(unknown)) from None
+    except DecompressionBomb as bomb:
         if not config.walks_all_records:
             return None
-        raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
-    except CorruptBatch as error:
-        raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise AppendRejected(ErrorCode.INVALID_RECORD, str(bomb)) from None
+    except CorruptBatch as corrupt:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, str(corrupt)) from None
 
 
 def _check_timestamps(
@@ -454,5 +479,5 @@ def _not_again(log: "Log", original: AppendInfo) -> PreparedAppend:
     active = log.segments.active
     first_offset = original.first_offset
     return PreparedAppend(
-        log, active.log_file, memoryview(b""), active.size_bytes, first_offset, [], None, -1, original
+        log, active.log_file, memoryview(b""), active.size_bytes, first_offset, headers=[], duplicate=original
     )

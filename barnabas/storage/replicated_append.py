@@ -82,7 +82,7 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
             break
     if not headers:
         segment = log.segments.active
-        return PreparedAppend(log, segment.log_file, records[:0], segment.size_bytes, next_offset, [], None, -1)
+        return PreparedAppend(log, segment.log_file, records[:0], segment.size_bytes, next_offset, headers=[])
     segment = log.segment_for_append(
         size_bytes=position,
         first_offset=headers[0].base_offset,
@@ -96,9 +96,8 @@ def prepare_from_leader(log: "Log", records: memoryview, *, now_ms: int) -> Prep
         records[:position],
         segment.size_bytes,
         headers[0].base_offset,
-        headers,
-        markers,
-        -1,
+        headers=headers,
+        markers=markers,
     )
 
 

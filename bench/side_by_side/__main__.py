@@ -30,6 +30,7 @@ from typing import Any, Final
 
 import psutil
 
+from barnabas.launcher.compiled import is_current, own_root
 from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
@@ -83,6 +84,7 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
         "python": platform.python_version(),
         "processor": _processor(),
         "barnabas": _first_line("git", "describe", "--always", "--dirty"),
+        "way_of_records": "compiled" if is_current(own_root()) else "interpreted",
         "java": _first_line(java_command(), "-version"),
         "kcat": _first_line("sh", "-c", "kcat -V | grep -o 'librdkafka.*'"),
         "kafka_clients": KAFKA_3_9.version,
@@ -95,7 +97,7 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
 
 def _origin(about: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same for figures to stand beside each other."""
-    kept = ("machine", "cpus", "memory_gb", "processor", "python", "java", "kcat", "barnabas")
+    kept = ("machine", "cpus", "memory_gb", "processor", "python", "java", "kcat", "barnabas", "way_of_records")
     return {name: about[name] for name in kept}
 
 

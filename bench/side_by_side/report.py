@@ -27,8 +27,9 @@ def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
 def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
     """Medians with the least and the greatest; the ratio is ours to the better Kafka's. First what has an aim."""
     machine = f"{about['machine']}, {about['cpus']} cores, {about['memory_gb']} GB; {about['java']}"
+    ran = f"Barnabas {about['way_of_records']}; {_rounds(about['rounds'])}; `{about['command']}`"
     lines = [
-        f"{about['date']}, {machine}; {_rounds(about['rounds'])}; `{about['command']}`",
+        f"{about['date']}, {machine}; {ran}",
         "",
         *_table([each for each in comparison.results if each.target is not None], _COLUMNS),
     ]

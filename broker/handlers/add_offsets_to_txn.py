@@ -55,4 +55,4 @@ async def _add(request: AddOffsetsToTxnRequest, context: RequestContext) -> Erro
     return found
 
 
-API: Final = Handler(add_offsets_to_txn.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(add_offsets_to_txn.API, handle, oldest=0, newest=2)

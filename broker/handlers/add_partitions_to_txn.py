@@ -66,4 +66,4 @@ def _response(context: RequestContext, errors: dict[TopicPartition, ErrorCode]) 
     return AddPartitionsToTxnResponse(results=[AddPartitionsToTxnTopicResult(*each) for each in topics.items()])
 
 
-API: Final = Handler(add_partitions_to_txn.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(add_partitions_to_txn.API, handle, oldest=0, newest=2)

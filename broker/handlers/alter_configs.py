@@ -62,4 +62,4 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
     )
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=1)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=1)

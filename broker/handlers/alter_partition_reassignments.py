@@ -66,4 +66,4 @@ def _responses(outcomes: Outcomes, broker: Services) -> Generator[None, None, li
     return list(topics.values())
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=0)

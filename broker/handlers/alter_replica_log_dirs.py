@@ -61,4 +61,4 @@ def _move(context: RequestContext, at: TopicPartition, path: str) -> ErrorCode:
     return broker.replicas.move(at, path, is_known=is_known)
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=1)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=1)

@@ -38,4 +38,4 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     return response
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=3)

@@ -93,4 +93,4 @@ def _answer(broker: Services, outcomes: dict[str, _Outcome]) -> Generator[None, 
     return CreatePartitionsResponse(results=results)
 
 
-API: Final = Handler(create_partitions.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(create_partitions.API, handle, oldest=0, newest=3)

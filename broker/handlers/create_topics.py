@@ -137,4 +137,4 @@ def _made(name: str, assignment: Assignment, wanted: NewTopic, described: _Descr
     )
 
 
-API: Final = Handler(create_topics.API, handle, oldest=0, newest=6)
+API: Final[Handler] = Handler(create_topics.API, handle, oldest=0, newest=6)

@@ -33,4 +33,4 @@ async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResul
     return result
 
 
-API: Final = Handler(delete_groups.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(delete_groups.API, handle, oldest=0, newest=2)

@@ -127,4 +127,4 @@ def _finish(deletion: _Deletion) -> None:
         deletion.result.low_watermark = partition.deletion.low_watermark
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=2)

@@ -76,4 +76,4 @@ async def _request(broker: Services, name: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-API: Final = Handler(delete_topics.API, handle, oldest=0, newest=5)
+API: Final[Handler] = Handler(delete_topics.API, handle, oldest=0, newest=5)

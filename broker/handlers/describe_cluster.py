@@ -35,4 +35,4 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     )
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=0)

@@ -187,4 +187,4 @@ def _loggers(keys: Collection[str]) -> list[DescribeConfigsResourceResult]:
     ]
 
 
-API: Final = Handler(describe_configs.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(describe_configs.API, handle, oldest=0, newest=3)

@@ -40,4 +40,4 @@ async def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     return described
 
 
-API: Final = Handler(describe_groups.API, handle, oldest=0, newest=5)
+API: Final[Handler] = Handler(describe_groups.API, handle, oldest=0, newest=5)

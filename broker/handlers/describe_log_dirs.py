@@ -92,4 +92,4 @@ def _lag_of_future(context: RequestContext, at: TopicPartition, log_end_offset: 
     return partition.log.log_end_offset - log_end_offset
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=2)

@@ -60,4 +60,4 @@ def _describe(broker: Services, topic_partition: TopicPartition) -> DescribeProd
     )
 
 
-API: Final = Handler(describe_producers.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(describe_producers.API, handle, oldest=0, newest=0)

@@ -53,4 +53,4 @@ async def _describe(transactional_id: str, context: RequestContext) -> DescribeT
     )
 
 
-API: Final = Handler(describe_transactions.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(describe_transactions.API, handle, oldest=0, newest=0)

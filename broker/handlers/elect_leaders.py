@@ -97,4 +97,4 @@ def _results(outcomes: Outcomes, broker: Services) -> Generator[None, None, list
     return list(topics.values())
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=2)

@@ -34,4 +34,4 @@ async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnRespo
     return EndTxnResponse(error_code=error)
 
 
-API: Final = Handler(end_txn.API, handle, oldest=0, newest=2)
+API: Final[Handler] = Handler(end_txn.API, handle, oldest=0, newest=2)

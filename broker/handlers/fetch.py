@@ -367,4 +367,4 @@ def _answer_of(read: PartitionRead) -> FetchablePartitionResponse:
     return answer
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=12)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=12)

@@ -63,4 +63,4 @@ def _refuse(context: RequestContext, error: ErrorCode) -> FindCoordinatorRespons
     )
 
 
-API: Final = Handler(find_coordinator.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(find_coordinator.API, handle, oldest=0, newest=3)

@@ -40,4 +40,4 @@ def _unless_loading(error: ErrorCode) -> ErrorCode:
     return ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
 
 
-API: Final = Handler(heartbeat.API, handle, oldest=0, newest=4)
+API: Final[Handler] = Handler(heartbeat.API, handle, oldest=0, newest=4)

@@ -69,4 +69,4 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
     return await change(context.broker, name, decide, asked=asked, validate_only=validate_only)
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=1)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=1)

@@ -112,4 +112,4 @@ async def _new_id(context: RequestContext) -> int:
         raise _NoProducerId(ErrorCode.UNKNOWN_SERVER_ERROR) from failure
 
 
-API: Final = Handler(init_producer_id.API, handle, oldest=0, newest=4)
+API: Final[Handler] = Handler(init_producer_id.API, handle, oldest=0, newest=4)

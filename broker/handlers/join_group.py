@@ -47,4 +47,4 @@ async def _join(request: JoinGroupRequest, context: RequestContext) -> JoinGroup
     return response
 
 
-API: Final = Handler(join_group.API, handle, oldest=0, newest=7)
+API: Final[Handler] = Handler(join_group.API, handle, oldest=0, newest=7)

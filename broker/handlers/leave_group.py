@@ -33,4 +33,4 @@ async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGr
     return response
 
 
-API: Final = Handler(leave_group.API, handle, oldest=0, newest=4)
+API: Final[Handler] = Handler(leave_group.API, handle, oldest=0, newest=4)

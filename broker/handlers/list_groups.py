@@ -33,4 +33,4 @@ async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGro
     return ListGroupsResponse(error_code=error, groups=groups)
 
 
-API: Final = Handler(list_groups.API, handle, oldest=0, newest=4)
+API: Final[Handler] = Handler(list_groups.API, handle, oldest=0, newest=4)

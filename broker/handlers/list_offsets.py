@@ -189,4 +189,4 @@ def _unsure(version: int) -> PartitionRefused:
     return PartitionRefused(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-API: Final = Handler(list_offsets.API, handle, oldest=0, newest=5)
+API: Final[Handler] = Handler(list_offsets.API, handle, oldest=0, newest=5)

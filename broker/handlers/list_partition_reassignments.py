@@ -64,4 +64,4 @@ def _listed(found: Mapping[TopicPartition, Assignment]) -> Generator[None, None,
     return list(topics.values())
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=0)

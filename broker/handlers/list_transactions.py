@@ -45,4 +45,4 @@ async def handle(request: ListTransactionsRequest, context: RequestContext) -> L
     )
 
 
-API: Final = Handler(list_transactions.API, handle, oldest=0, newest=1)
+API: Final[Handler] = Handler(list_transactions.API, handle, oldest=0, newest=1)

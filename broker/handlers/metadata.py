@@ -161,4 +161,4 @@ def _describe_partition(
     )
 
 
-API: Final = Handler(metadata.API, handle, oldest=0, newest=9)
+API: Final[Handler] = Handler(metadata.API, handle, oldest=0, newest=9)

@@ -68,4 +68,4 @@ def _finished(
     return response
 
 
-API: Final = Handler(offset_commit.API, handle, oldest=0, newest=8)
+API: Final[Handler] = Handler(offset_commit.API, handle, oldest=0, newest=8)

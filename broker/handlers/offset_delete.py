@@ -34,4 +34,4 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
     return response
 
 
-API: Final = Handler(offset_delete.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(offset_delete.API, handle, oldest=0, newest=0)

@@ -36,4 +36,4 @@ async def handle(request: OffsetFetchRequest, context: RequestContext) -> Offset
     return response
 
 
-API: Final = Handler(offset_fetch.API, handle, oldest=0, newest=7)
+API: Final[Handler] = Handler(offset_fetch.API, handle, oldest=0, newest=7)

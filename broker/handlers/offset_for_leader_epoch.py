@@ -66,4 +66,4 @@ def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartiti
     return OffsetForLeaderPartitionResult(ErrorCode.NONE, wanted.partition_index, end.epoch, end.end_offset)
 
 
-API: Final = Handler(offset_for_leader_epoch.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(offset_for_leader_epoch.API, handle, oldest=0, newest=3)

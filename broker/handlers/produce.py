@@ -367,4 +367,4 @@ def _no_transactional_id() -> _Refused:
     return _Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=8)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=8)

@@ -48,4 +48,4 @@ def _lost(error: ErrorCode) -> SyncGroupResponse:
     return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
 
 
-API: Final = Handler(sync_group.API, handle, oldest=0, newest=5)
+API: Final[Handler] = Handler(sync_group.API, handle, oldest=0, newest=5)

@@ -77,4 +77,4 @@ async def _verify(request: TxnOffsetCommitRequest, broker: Services) -> ErrorCod
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer is ErrorCode.NOT_ENOUGH_REPLICAS else answer
 
 
-API: Final = Handler(txn_offset_commit.API, handle, oldest=0, newest=3)
+API: Final[Handler] = Handler(txn_offset_commit.API, handle, oldest=0, newest=3)

@@ -46,4 +46,4 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-API: Final = Handler(messages.API, handle, oldest=0, newest=0)
+API: Final[Handler] = Handler(messages.API, handle, oldest=0, newest=0)

@@ -109,4 +109,4 @@ async def _tell_groups(broker: Services, marker: WritableTxnMarker, at: TopicPar
     )
 
 
-API: Final = Handler(write_txn_markers.API, handle, oldest=0, newest=1)
+API: Final[Handler] = Handler(write_txn_markers.API, handle, oldest=0, newest=1)

@@ -17,6 +17,7 @@ from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from barnabas.launcher.compiled import packages_root
 from barnabas.launcher.sockets import free_port
 from tests.support.kafka import DidNotStart
 
@@ -59,7 +60,7 @@ class BrokerProcess:
             "log.dirs": str(self.log_directory),
             **(settings or {}),
         }
-        self._command = [*wrapper, sys.executable, *python_options, "-m", entry]
+        self._command = [*wrapper, sys.executable, *python_options, "-P", "-m", entry]
         self._process: subprocess.Popen[bytes] | None = None
         self._output_start = 0
 
@@ -119,7 +120,7 @@ class BrokerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **self.environment},
+                env={**os.environ, "PYTHONPATH": str(packages_root()), **self.environment},
             )
 
     def wait_for(self, text: str, *, seconds: float = _START_SECONDS) -> str:

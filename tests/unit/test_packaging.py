@@ -55,7 +55,7 @@ def test_the_licence_travels_with_the_wheel(contents: set[str], metadata: Messag
 def test_the_metadata_says_what_was_agreed(metadata: Message) -> None:
     assert metadata["Name"] == "barnabas"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra", [])) == {"local", "pipeline", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {"compiled", "local", "pipeline", "test"}
 
 
 def test_the_console_script_loads(wheel: Path) -> None:

@@ -14,7 +14,16 @@ from bench.side_by_side.report import as_json, as_markdown
 from bench.side_by_side.row import Incomplete, Run
 from bench.side_by_side.rows.growth import exponents, growth
 
-ABOUT = {"date": "2026-01-01", "machine": "m", "cpus": 2, "memory_gb": 8, "java": "j", "rounds": 1, "command": "c"}
+ABOUT = {
+    "date": "2026-01-01",
+    "machine": "m",
+    "cpus": 2,
+    "memory_gb": 8,
+    "java": "j",
+    "rounds": 1,
+    "command": "c",
+    "way_of_records": "compiled",
+}
 MORE = Target(at_least=True, ratio=1.2)
 LESS = Target(at_least=False, ratio=0.6)
 

@@ -18,6 +18,9 @@ from tests.unit.storage.logs import append, batch
 from zk_schema.ops import Set
 from zk_schema.paths import LATEST_PRODUCER_ID_BLOCK
 
+# Its broker has a stand-in for the replicas.
+pytestmark = pytest.mark.interpreted
+
 
 def ends(broker: SmallBroker, *wanted: OffsetForLeaderPartition, topic: str = "t") -> list[tuple[int, int, int, int]]:
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, list(wanted))])

@@ -204,6 +204,7 @@ async def test_a_follower_that_waits_is_woken_by_an_append_and_counted_once() ->
     assert remote.last_fetch_ms == broker.world.clock.monotonic_ms() - 700, "it said so then, and no more since"
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_idle_polls_of_a_session_read_nothing() -> None:
     broker, partitions = await leading(20)
@@ -261,6 +262,7 @@ async def test_with_a_selector_a_follower_hears_of_the_high_watermark_at_once() 
     assert answer.partitions[T0].high_watermark == 1
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_who_is_out_of_sync_is_counted_by_each_poll_until_it_is_in() -> None:
     broker, (partition,) = await leading(isr=(ME,))

@@ -211,6 +211,7 @@ async def test_a_log_that_is_corrupt_on_the_disk_is_told_and_stays_online() -> N
     assert pins(partition) == 0
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_what_fails_in_the_broker_lets_go_of_what_was_read_before() -> None:
     broker, partitions = await with_records(partitions=2)

@@ -129,6 +129,7 @@ async def test_sessions_and_what_they_remember_are_shown() -> None:
     assert [each.value for each in shown["numincrementalfetchpartitionscached"]] == [3]
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_an_idle_poll_of_many_partitions_reads_none() -> None:
     _, partitions, client = await consuming(100)

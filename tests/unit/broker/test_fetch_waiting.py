@@ -84,6 +84,7 @@ async def test_a_wait_for_more_bytes_goes_on_until_they_are_there() -> None:
     assert (await fetched(waiting)).size_bytes == 3 * SIZE
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_many_appends_of_one_turn_are_looked_at_once() -> None:
     broker, (partition,) = await leading()
@@ -195,6 +196,7 @@ async def test_who_leaves_while_it_waits_is_forgotten() -> None:
     assert pins(partition) == 0
 
 
+@pytest.mark.interpreted
 @virtual_time
 async def test_what_fails_in_the_broker_while_a_fetch_waits_fails_that_fetch_alone() -> None:
     broker, (first, second) = await leading(2)

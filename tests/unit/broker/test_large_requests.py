@@ -152,6 +152,7 @@ LARGE: Final[dict[str, tuple[Any, int, Callable[[], Any]]]] = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("kind", LARGE)
 async def test_the_loop_turns_while_a_large_request_is_answered(
     broker: SmallBroker, kind: str, caplog: pytest.LogCaptureFixture
@@ -212,6 +213,7 @@ async def test_an_answer_shows_the_configurations_of_so_many_new_topics(broker: 
     assert last.topic_config_error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.interpreted
 async def test_starts_of_segments_are_bounded_in_one_answer(
     broker: SmallBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

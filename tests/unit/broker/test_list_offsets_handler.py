@@ -19,6 +19,9 @@ from broker.handlers.list_offsets import EARLIEST, LATEST, below_high_watermark,
 from tests.unit.broker.small_broker import SmallBroker
 from tests.unit.storage.logs import NOW, append, batch
 
+# Its broker has a stand-in for the replicas.
+pytestmark = pytest.mark.interpreted
+
 CLIENT, DEBUGGER, FOLLOWER = -1, -2, 5
 
 

@@ -253,6 +253,7 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {"grpc": "grpcio", "google.protobuf": 
 # Where something is written to standard output or error: the command line, and a broker before it has a log.
 PRINTS: Final = (
     "barnabas/admin/*",
+    "barnabas/launcher/compiling.py",
     "barnabas/pipeline/jobs/progress.py",
     "barnabas/simulation/__main__.py",
     "broker/main.py",

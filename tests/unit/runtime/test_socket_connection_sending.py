@@ -8,7 +8,6 @@ import gc
 import itertools
 import socket
 import struct
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from barnabas.runtime.network import ConnectionOptions, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import STAGING_BYTES, SharedBuffers, SocketConnection
 from barnabas.runtime.socket_network import read_ahead
+from barnabas.runtime.socket_protocol import SocketProtocol
+from tests.support.lifetime import watch
 from tests.unit.runtime.test_socket_network import Sink, framed, until
 
 BETWEEN_BYTES = 64 * 1024
@@ -87,7 +88,7 @@ async def unix_wire() -> Wire:
     own, peer = socket.socketpair()
     own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BETWEEN_BYTES)
     wire = Wire(own, peer)
-    await asyncio.get_running_loop().create_unix_connection(lambda: wire.connection, sock=own)
+    await asyncio.get_running_loop().create_unix_connection(lambda: SocketProtocol(wire.connection), sock=own)
     return wire
 
 
@@ -97,7 +98,7 @@ async def tcp_wire() -> Wire:
         own, _ = server.accept()
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     wire = Wire(own, peer)
-    await asyncio.get_running_loop().create_connection(lambda: wire.connection, sock=own)
+    await asyncio.get_running_loop().create_connection(lambda: SocketProtocol(wire.connection), sock=own)
     return wire
 
 
@@ -208,14 +209,14 @@ async def test_a_connection_that_is_closed_on_a_slow_peer_leaves_no_writer_in_th
     assert wire.connection.unsent_bytes > 0, "the peer must not take it at once"
     # From its next turn on the loop watches the socket.
     await asyncio.sleep(0)
-    connection, gone = weakref.ref(wire.connection), wire.sink.gone
+    is_there, gone = watch(wire.connection), wire.sink.gone
     gc.disable()
     try:
         # By us: where the peer is gone the loop lets go of the socket by itself.
         wire.connection.close("it is slow")
         del wire
         await asyncio.wait_for(gone.wait(), 5)
-        await until(lambda: connection() is None)
+        await until(lambda: not is_there())
     finally:
         gc.enable()
 
@@ -236,6 +237,7 @@ async def test_a_slice_that_was_read_ahead_waits_for_a_peer_that_became_slow_mea
     assert wire.connection.unsent_bytes == 0
 
 
+@pytest.mark.interpreted
 async def test_a_connection_with_many_slices_sends_a_share_in_each_turn_and_lets_others_go_on(
     open_wire: OpenWire, file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

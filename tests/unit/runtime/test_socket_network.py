@@ -6,7 +6,6 @@ import os
 import random
 import socket
 import struct
-import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from barnabas.runtime.network import (
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.socket_network import SocketListener, SocketNetwork
 from barnabas.runtime.tasks import Supervisor
+from tests.support.lifetime import watch
 from tests.unit.runtime.test_within_host import PACES, control_of
 
 
@@ -253,7 +253,7 @@ async def test_an_idle_connection_is_closed(open_side) -> None:
 async def test_a_connection_that_ended_is_not_left_to_the_collector(open_side) -> None:
     side = await open_side()
     _, writer, sink = await side.connect()
-    connection = weakref.ref(sink.connection)
+    is_there = watch(sink.connection)
     gone = sink.gone
     side.sinks.clear()
     gc.disable()
@@ -261,7 +261,7 @@ async def test_a_connection_that_ended_is_not_left_to_the_collector(open_side) -
         del sink
         writer.transport.abort()
         await asyncio.wait_for(gone.wait(), 5)
-        await until(lambda: connection() is None)
+        await until(lambda: not is_there())
     finally:
         gc.enable()
 

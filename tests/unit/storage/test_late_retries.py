@@ -74,6 +74,7 @@ async def test_what_is_deleted_or_of_another_epoch_counts_for_nothing(tmp_path) 
     assert refusal(log, sent(3)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@pytest.mark.interpreted
 async def test_it_is_looked_up_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, log = await restarted(tmp_path, *(sent(number) for number in range(6, 12)))
     reads = []

@@ -1,0 +1,77 @@
+"""The compiled copy of a checkout: `.compiled`, in which mypyc has made the modules on the way of records into C.
+
+It is a snapshot. Processes take it only while every source of the checkout is what it was when the copy was made, and
+the interpreter is the same; otherwise, and where there is no copy, they run interpreted from the checkout itself. That
+is right as well, and slower. Which modules are compiled stands in pyproject.toml. An installed wheel has its compiled
+modules, if it has any, in their places; nothing here is asked then.
+"""
+
+import hashlib
+import sysconfig
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+COPY: Final = ".compiled"
+STAMP: Final = "sources.sha256"
+_PROJECT: Final = "pyproject.toml"
+
+
+def own_root() -> Path:
+    """The directory that our packages, as this process has them, stand in."""
+    return Path(__file__).resolve().parents[2]
+
+
+def packages_root() -> Path:
+    """The directory that new processes are to take our packages from: the compiled copy where it is up to date."""
+    root = own_root()
+    return root / COPY if is_current(root) else root
+
+
+def is_current(root: Path) -> bool:
+    """Whether the checkout has a compiled copy of its sources as they are now, for this interpreter."""
+    try:
+        return (root / COPY / STAMP).read_text() == digest(root)
+    except FileNotFoundError:
+        return False
+
+
+def digest(root: Path) -> str:
+    """What a compiled copy depends on, as one number in hexadecimal digits: all sources, and the interpreter's ABI.
+
+    All, since constants and the layout of classes go from one module into the compiled code of another.
+    """
+    found = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
+    for path in [root / _PROJECT, *_sources(root)]:
+        found.update(f"\n{path.relative_to(root)}\n".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for package in wheel_settings(root)["only-include"]:
+        yield from sorted((root / package).rglob("*.py"))
+
+
+def wheel_settings(root: Path) -> dict[str, Any]:
+    """How the wheel is built: a table of pyproject.toml."""
+    settings: dict[str, Any] = _build_settings(root)["targets"]["wheel"]
+    return settings
+
+
+def sdist_names(root: Path) -> list[str]:
+    """What of the checkout belongs to the project, as names in its root."""
+    names: list[str] = _build_settings(root)["targets"]["sdist"]["include"]
+    return [_PROJECT, *names]
+
+
+def _build_settings(root: Path) -> dict[str, Any]:
+    project = tomllib.loads((root / _PROJECT).read_text(encoding="utf-8"))
+    settings: dict[str, Any] = project["tool"]["hatch"]["build"]
+    return settings
+
+
+def compiled_modules(root: Path) -> list[str]:
+    """The paths, from the root, of the modules that are compiled."""
+    return [name.removeprefix("/") for name in wheel_settings(root)["hooks"]["mypyc"]["include"]]

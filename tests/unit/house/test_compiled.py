@@ -1,0 +1,65 @@
+"""What mypyc makes something else of than Python would, or nothing, is not written in a module that is compiled."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from barnabas.launcher.compiled import compiled_modules, own_root, wheel_settings
+
+ROOT = own_root()
+PATHS = compiled_modules(ROOT)
+MODULES = {path.removesuffix(".py").replace("/", ".") for path in PATHS}
+NOT_OF_A_BROKER = ("barnabas.pipeline", "pyspark_barnabas")
+
+
+def functions(path: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_name_of_a_caught_error_stands_for_one_type_in_a_function(path: str) -> None:
+    """A compiled function gives the name the type of its first `except` and refuses the error of the next."""
+    for function in functions(path):
+        types: dict[str, set[str]] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+                types.setdefault(node.name, set()).add(ast.unparse(node.type))
+        twice = {name: sorted(of) for name, of in types.items() if len(of) > 1}
+        assert not twice, f"{path}: {function.name}: give the errors names of their own: {twice}"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_dataclass_has_no_field_of_a_view(path: str) -> None:
+    """A compiled module looks for `memoryview` among its own names when it makes the annotations of a dataclass."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign):
+                    assert "memoryview" not in ast.unparse(field.annotation), f"{path}: {node.name}"
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in wheel_settings(ROOT)["only-include"]:
+        for found in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
+            if not found.name.startswith(NOT_OF_A_BROKER) and not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+def test_no_class_that_is_not_compiled_derives_from_one_that_is() -> None:
+    """Python cannot make an object of such a class. Exceptions are exempt: theirs are classes of the interpreter."""
+    wrong = [
+        f"{kind.__module__}.{kind.__name__} derives from {base.__module__}.{base.__name__}"
+        for module in modules()
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__ and kind.__module__ not in MODULES
+        for base in kind.__mro__[1:]
+        if base.__module__ in MODULES and not issubclass(kind, BaseException)
+    ]
+    assert wrong == []

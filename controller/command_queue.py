@@ -2,7 +2,7 @@
 
 A broker that does not answer for a while must not be told its whole history afterwards, and what waits for it must not
 grow without bound. So of each partition at most one LeaderAndIsr and one StopReplica wait, the latest, and at most two
-UpdateMetadata in all:
+UpdateMetadata in all, beside one that was not answered:
 
 - a LeaderAndIsr takes the place of an earlier one of that partition, at its own later turn; `is_new` is inherited;
 - a StopReplica takes the place of an earlier StopReplica and LeaderAndIsr of that partition; `delete` is inherited;
@@ -181,7 +181,7 @@ class CommandQueue:
             for at in entries:
                 waiting.entries.pop(at, None)
         if not self._metadata or self._metadata[-1] is not self._order[-1]:
-            if len(self._metadata) == _MOST_METADATA:
+            if len(self._metadata) >= _MOST_METADATA:
                 self._order.remove(self._metadata[-1])
             else:
                 self._metadata.append(_Metadata(command, {}))
@@ -200,10 +200,11 @@ class CommandQueue:
         else:
             last = self._metadata[-1]
             last.command = replace(last.command, ends_welcome=command.ends_welcome or last.command.ends_welcome)
-            if last is not self._order[0] and len(self._metadata) < _MOST_METADATA:
-                self._metadata.insert(0, _Metadata(replace(last.command, ends_welcome=False), {}))
+            if self._metadata[0] is self._order[0]:
+                self._order.popleft()
             else:
-                self._order.remove(self._metadata[0])
+                # Not what waits behind a LeaderAndIsr: clients would hear of a leader before it does.
+                self._metadata.insert(0, _Metadata(replace(last.command, ends_welcome=False), {}))
         first = self._metadata[0]
         first.entries = entries | first.entries
         self._order.appendleft(first)

@@ -156,6 +156,19 @@ def test_metadata_that_was_not_answered_goes_first_with_what_came_since() -> Non
     assert drained(queue) == [tell(0, brokers=(2,)), lead(0), tell(1, epoch=3, brokers=(2,))]
 
 
+def test_metadata_that_was_not_answered_does_not_tell_of_a_leader_that_has_yet_to_hear_of_it() -> None:
+    queue = queued(tell(0), lead(1))
+    taken = queue.take()
+    queue.put(tell(0, 1, epoch=3))
+    queue.put(lead(0, epoch=4))
+    queue.put(tell(0, epoch=5))
+    for _ in range(3):
+        queue.put_back(taken)
+        taken = queue.take()
+    queue.put_back(taken)
+    assert drained(queue) == [tell(), lead(1), tell(1, epoch=3), lead(0, epoch=4), tell(0, epoch=5)]
+
+
 def test_that_a_welcome_ends_stands_in_the_last_portion_and_is_not_lost() -> None:
     assert drained(queued(tell(0, ends=True), tell(1, 2), limit=2)) == [tell(0, 1), tell(2, ends=True)]
     assert drained(queued(tell(0), tell(ends=True))) == [tell(0, ends=True)]

@@ -82,7 +82,7 @@ test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline .venv/.stamp-co
 	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
 	$(COMPILE) --if-possible || failed=1; \
 	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
-	test ! -d .compiled || (cd .compiled && ../$(PYTEST) -n 2 -m 'not interpreted' $(ARGS) --junitxml=../.reports/test/compiled.xml $(COMPILED_TIERS)) || failed=1; \
+	test ! -d .compiled || $(PYTEST) -n 2 -o pythonpath=.compiled -m 'not interpreted' $(ARGS) --junitxml=.reports/test/compiled.xml $(COMPILED_TIERS) || failed=1; \
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) --junitxml=.reports/test/waiting.xml $(WAITING_TIERS) || failed=1; \
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
 	$(TALLY) .reports/test || failed=1; \

@@ -56,20 +56,14 @@ def _sources(root: Path) -> Iterator[Path]:
 
 def wheel_settings(root: Path) -> dict[str, Any]:
     """How the wheel is built: a table of pyproject.toml."""
-    settings: dict[str, Any] = _build_settings(root)["targets"]["wheel"]
-    return settings
-
-
-def sdist_names(root: Path) -> list[str]:
-    """What of the checkout belongs to the project, as names in its root."""
-    names: list[str] = _build_settings(root)["targets"]["sdist"]["include"]
-    return [_PROJECT, *names]
-
-
-def _build_settings(root: Path) -> dict[str, Any]:
     project = tomllib.loads((root / _PROJECT).read_text(encoding="utf-8"))
-    settings: dict[str, Any] = project["tool"]["hatch"]["build"]
+    settings: dict[str, Any] = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     return settings
+
+
+def wheel_names(root: Path) -> list[str]:
+    """What of the checkout a wheel is built from, as names in its root."""
+    return [_PROJECT, "README.md", "LICENSE", *wheel_settings(root)["only-include"]]
 
 
 def compiled_modules(root: Path) -> list[str]:

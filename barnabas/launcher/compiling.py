@@ -1,7 +1,7 @@
 """Makes the compiled copy of a checkout: `python -m barnabas.launcher.compiling`, or `make compiled`.
 
-hatch-mypyc compiles in place, so it is given a copy of what belongs to the project, tests and benchmarks with it, which
-can be run on what was compiled. The copy takes its name when it is complete.
+hatch-mypyc compiles in place, so it is given a copy of what a wheel is built from. The copy takes its name when it is
+complete. Tests and benchmarks are not part of it: they run on it where it comes first in Python's search path.
 
 Exit status: 0 when the copy is there and up to date, 1 when the compiler failed, 3 when there is no compiler.
 """
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from barnabas.launcher.compiled import COPY, STAMP, digest, is_current, own_root, sdist_names
+from barnabas.launcher.compiled import COPY, STAMP, digest, is_current, own_root, wheel_names
 
 EXIT_FAILED: Final = 1
 EXIT_NO_COMPILER: Final = 3
@@ -35,7 +35,7 @@ def what_is_missing() -> str | None:
 
 
 def make_copy(root: Path) -> None:
-    """Copy the project, compile it there, and put it where processes look for it.
+    """Copy the packages, compile them there, and put it where processes look for it.
 
     Raises:
         subprocess.CalledProcessError: it cannot be compiled; its `stderr` says why.
@@ -44,7 +44,7 @@ def make_copy(root: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{COPY}-", dir=root) as parent:
         copy = Path(parent) / "copy"
         copy.mkdir()
-        for name in sdist_names(root):
+        for name in wheel_names(root):
             _copy(root / name, copy / name)
         sources = digest(copy)
         subprocess.run(
@@ -63,7 +63,7 @@ def make_copy(root: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "results"))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
     else:
         shutil.copy2(source, target)
 

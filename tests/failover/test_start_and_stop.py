@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.launcher.compiled import is_current, own_root
+from barnabas.launcher.compiling import what_is_missing
 from tests.failover.conftest import MakeBroker
 from tests.support.api_client import ApiConnection, batch_of
 from tests.support.faulty_broker import ENTRY
@@ -48,6 +50,16 @@ def test_the_second_broker_on_a_port_stops_with_a_clear_message(make_broker: Mak
     assert second.wait_for_end() == 1
     assert f"cannot start: listeners=PLAINTEXT://{first.bootstrap}" in second.output_of_this_life
     create_topic(first.bootstrap, "the-first-serves-on")
+
+
+def test_brokers_run_compiled_where_there_is_a_compiler(make_broker: MakeBroker) -> None:
+    if (missing := what_is_missing()) is not None:
+        pytest.skip(f"{missing} is not here")
+    if not is_current(own_root()):
+        pytest.skip("the compiled copy is missing or of other sources: make compiled")
+    broker = make_broker()
+    broker.start()
+    assert "way of records compiled" in broker.output_of_this_life
 
 
 def test_python_without_assertions_is_refused(make_broker: MakeBroker) -> None:

@@ -24,6 +24,8 @@ from tests.support.kafka import DidNotStart
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
+# `entry` may be a module of the tests, which have no compiled copy.
+_TESTS_ROOT = Path(__file__).resolve().parents[2]
 
 
 class BrokerProcess:
@@ -120,7 +122,7 @@ class BrokerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": str(packages_root()), **self.environment},
+                env={**os.environ, "PYTHONPATH": f"{packages_root()}{os.pathsep}{_TESTS_ROOT}", **self.environment},
             )
 
     def wait_for(self, text: str, *, seconds: float = _START_SECONDS) -> str:

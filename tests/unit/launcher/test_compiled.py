@@ -19,9 +19,6 @@ build-backend = "hatchling.build"
 [tool.hatch.build.targets.wheel]
 only-include = ["small"]
 
-[tool.hatch.build.targets.sdist]
-include = ["small", "README.md"]
-
 [tool.hatch.build.targets.wheel.hooks.mypyc]
 enable-by-default = false
 include = ["/small/sums.py"]
@@ -34,6 +31,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "small").mkdir()
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     (tmp_path / "README.md").write_text("small\n")
+    (tmp_path / "LICENSE").write_text("none\n")
     (tmp_path / "small" / "__init__.py").write_text("")
     (tmp_path / "small" / "sums.py").write_text(SUMS)
     return tmp_path
@@ -92,7 +90,7 @@ def test_what_cannot_be_compiled_leaves_no_copy_and_says_why(checkout, monkeypat
     (checkout / "small" / "sums.py").write_text("def sum_of(a: int) -> str:\n    return a\n")
     assert compiling.main([]) == compiling.EXIT_FAILED
     assert "Incompatible return value" in capsys.readouterr().err
-    assert sorted(one.name for one in checkout.iterdir()) == ["README.md", "pyproject.toml", "small"]
+    assert sorted(one.name for one in checkout.iterdir()) == ["LICENSE", "README.md", "pyproject.toml", "small"]
 
 
 def test_a_copy_is_made_once_and_anew_when_a_source_changed(checkout, monkeypatch) -> None:

@@ -120,6 +120,7 @@ class _Fetch:
         "_request",
         "_tells_watermark",
         "_ticks",
+        "_timer",
         "_watched",
         "answers_later",
     )
@@ -150,6 +151,7 @@ class _Fetch:
         self._tells_watermark = self._is_follower and context.broker.config.replica_selector is not None
         self._reads: list[PartitionRead] = []
         self._watched: list[Partition] = []
+        self._timer: asyncio.TimerHandle
         self._future: asyncio.Future[Any] | None = None
         self._is_due = False
         self._looks_again = False
@@ -216,7 +218,7 @@ class _Fetch:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._future = future
-        timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
+        self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
         session = self._plan.session
         if session is not None:
             session.park(self)
@@ -231,16 +233,17 @@ class _Fetch:
                         partition.watch(self)
                     self._watched.append(partition)
 
-        def leave(_: "asyncio.Future[Any]") -> None:
-            timer.cancel()
-            if session is not None:
-                session.unpark(self)
-            for partition in self._watched:
-                partition.unwatch(self)
-                partition.unwatch_end(self)
-
-        future.add_done_callback(leave)
+        # A method and no function in here: that of a compiled one is a cycle, which is left to the collector.
+        future.add_done_callback(self._leave)
         return future
+
+    def _leave(self, _: "asyncio.Future[Any]") -> None:
+        self._timer.cancel()
+        if self._plan.session is not None:
+            self._plan.session.unpark(self)
+        for partition in self._watched:
+            partition.unwatch(self)
+            partition.unwatch_end(self)
 
     def partition_changed(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002 - the read finds which
         self._look_again_soon()

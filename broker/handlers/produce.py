@@ -25,6 +25,7 @@ coordinator cannot be asked the answer is NOT_ENOUGH_REPLICAS.
 import asyncio
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from barnabas.coordinator.transactions.requests import Producer
@@ -100,7 +101,19 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
 class _Produce:
     """One request under way."""
 
-    __slots__ = ("_acks", "_context", "_pending", "_request", "_slow", "_topics", "_unverified")
+    __slots__ = (
+        "_acks",
+        "_context",
+        "_done",
+        "_open_answers",
+        "_pending",
+        "_request",
+        "_response",
+        "_slow",
+        "_timer",
+        "_topics",
+        "_unverified",
+    )
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
         self._request = request
@@ -110,6 +123,10 @@ class _Produce:
         self._slow: list[tuple[Partition, memoryview, PartitionProduceResponse]] = []
         self._unverified: list[tuple[Partition, Guard]] = []
         self._pending: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
+        self._response: ProduceResponse
+        self._done: asyncio.Future[ProduceResponse]
+        self._open_answers: int
+        self._timer: asyncio.TimerHandle
 
     def append_now(self) -> bool:
         """Go through the request; False when some partitions have to wait for their directory."""
@@ -282,32 +299,38 @@ class _Produce:
             raise CloseConnection(f"a Produce with acks=0 failed: {', '.join(failed[:5])}")
         return NO_RESPONSE
 
+    # Methods and no functions in a function: those of a compiled one are a cycle, which is left to the collector.
+
     def _when_acknowledged(self, response: ProduceResponse) -> "asyncio.Future[ProduceResponse]":
         loop = asyncio.get_running_loop()
         done: asyncio.Future[ProduceResponse] = loop.create_future()
-        open_answers = len(self._pending)
-
-        def settle(future: "asyncio.Future[None]", answer: PartitionProduceResponse) -> None:
-            # As in Kafka the answer keeps the offset that the records have got.
-            nonlocal open_answers
-            if future.cancelled():
-                self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)
-            elif (error := future.exception()) is not None:
-                assert isinstance(error, PartitionRefused)
-                self._fail(answer, error.error, error.message)
-            open_answers -= 1
-            if not open_answers and not done.done():
-                done.set_result(response)
-
-        def expire() -> None:
-            for future, _ in self._pending:
-                future.cancel()
-
-        timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, expire)
-        done.add_done_callback(lambda _: timer.cancel())
+        self._response = response
+        self._done = done
+        self._open_answers = len(self._pending)
+        self._timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, self._expire)
+        done.add_done_callback(self._stop_timer)
         for future, answer in self._pending:
-            future.add_done_callback(lambda future, answer=answer: settle(future, answer))  # type: ignore[misc]
+            future.add_done_callback(partial(self._settle, answer))
         return done
+
+    def _settle(self, answer: PartitionProduceResponse, future: "asyncio.Future[None]") -> None:
+        # As in Kafka the answer keeps the offset that the records have got.
+        if future.cancelled():
+            self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)
+        elif (error := future.exception()) is not None:
+            assert isinstance(error, PartitionRefused)
+            self._fail(answer, error.error, error.message)
+        self._open_answers -= 1
+        done = self._done
+        if not self._open_answers and not done.done():
+            done.set_result(self._response)
+
+    def _expire(self) -> None:
+        for future, _ in self._pending:
+            future.cancel()
+
+    def _stop_timer(self, _: "asyncio.Future[ProduceResponse]") -> None:
+        self._timer.cancel()
 
 
 def _is_long(request: ProduceRequest) -> bool:

@@ -47,7 +47,7 @@ help:
 	  echo 'Making .venv'; $(PYTHON) -m venv --clear .venv; }
 	@touch $@
 
-# Where there is a C compiler; brokers run interpreted elsewhere, which is right as well and slower.
+# Does nothing where the copy is of the sources as they are. Without a C compiler brokers run interpreted.
 COMPILE := $(BIN)/python -m barnabas.launcher.compiling
 
 .venv/.stamp-%: .venv/.stamp-venv pyproject.toml constraints.txt

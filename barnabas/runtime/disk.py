@@ -15,12 +15,14 @@ import os
 import shutil
 from typing import Final, Protocol
 
+from barnabas.runtime.page_cache import pages_in_memory, pages_of
+
 Buffer = bytes | bytearray | memoryview
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors that say nothing of the device: the process or the machine has too much open."""
 
-_PROBE_STRIDE = 128 * 1024
+_PROBE_STRIDE: Final = 128 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 """Of a large write: for more at once Linux takes larger pieces of memory for its page cache, which a virtual machine
 may have to ask its host for each time (tried: 0.2 s of CPU by GB with 64 KiB, 2.2 s with 128 KiB and more)."""
@@ -166,12 +168,12 @@ class Pinned(Protocol):
 class SystemFile:
     """A file of the machine, by descriptor."""
 
-    __slots__ = ("_descriptor", "_path", "_probes")
+    __slots__ = ("_counts", "_descriptor", "_path", "_probes")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
-        self._probes = True
+        self._counts = self._probes = True
 
     @property
     def path(self) -> str:
@@ -217,6 +219,11 @@ class SystemFile:
             return True
         byte = bytearray(1)
         at, last = position, position + size - 1
+        counts = self._counts and size > _PROBE_STRIDE
+        counted = pages_in_memory(self._descriptor, position, size) if counts else None
+        if counted == pages_of(position, size):
+            # It may be on its way from the device, for others: its last page comes last.
+            at = last
         try:
             while at < last:
                 os.preadv(self._descriptor, [byte], at, os.RWF_NOWAIT)
@@ -229,6 +236,9 @@ class SystemFile:
                 raise
             # File systems that live in memory do not know the flag; there is nothing to wait for either.
             self._probes = False
+        if counts and not counted:
+            # The kernel cannot count here, or finds nothing of what is there.
+            self._counts = False
         return True
 
     def let_go(self, position: int, size: int) -> None:

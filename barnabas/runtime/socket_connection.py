@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import SLICE_WEIGHT_BYTES, ConnectionOptions, FrameSink, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
+from barnabas.runtime.socket_room import SocketRoom
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ _NOW_WITH_MORE: Final = int(socket.MSG_DONTWAIT | socket.MSG_MORE)
 class SharedBuffers:
     """What the connections of one loop have in common."""
 
-    __slots__ = ("budget", "forget", "head", "staged", "staging", "traffic", "warm")
+    __slots__ = ("budget", "forget", "head", "room", "staged", "staging", "traffic", "warm")
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class SharedBuffers:
         self.staging = memoryview(self.staged)
         self.head = self.staging[:_HEAD_BYTES]
         self.budget = budget
+        self.room = SocketRoom()
         self.traffic = traffic
         self.warm = warm
         self.forget = forget
@@ -87,7 +89,8 @@ class SocketConnection:
         self._out: deque[Part] = deque()
         self._head_sent = 0
         self.unsent_bytes = 0
-        self._armed = False
+        self._waits_for_room = False
+        self._is_watched = False
         self._warming: asyncio.Task[None] | None = None
         self._closing = False
         self._closed = False
@@ -115,7 +118,7 @@ class SocketConnection:
         self._out.extend(parts)
 
     def flush(self) -> None:
-        if self._out and not self._armed and self._warming is None and not self._closed:
+        if self._out and not self._waits_for_room and self._warming is None and not self._closed:
             self._drain()
 
     def active_since(self, now_s: float) -> float:
@@ -274,8 +277,8 @@ class SocketConnection:
         if self._closed:
             return
         self._closing = self._closed = True
-        if self._armed:
-            self._loop.remove_writer(self._socket.fileno())
+        if self._is_watched:
+            self._shared.room.forget(self._socket.fileno())
         if self._warming is None:
             self._drop_output()
         # First of all: the memory that it gives back must not be given to itself.
@@ -309,7 +312,7 @@ class SocketConnection:
                         break
                     if self._head_sent == 0 and not head.file.is_cached(head.position, head.size):
                         self._warming = self._loop.create_task(self._warm(head))
-                        self._disarm()
+                        self._waits_for_room = False
                         return
                     share -= self._send_slice(head)
                 elif len(out) == 1 and not self._head_sent:
@@ -323,16 +326,17 @@ class SocketConnection:
                 else:
                     self._send_bytes()
         except (BlockingIOError, InterruptedError):
-            self._arm()
+            self._wait_for_room()
             return
         except OSError as error:
             self.close(f"sending failed: {error}")
             return
         if out:
-            self._arm()
+            # There may be room, of which nobody would tell.
+            self._waits_for_room = True
+            self._loop.call_soon(self._on_room)
             return
-        if self._armed:
-            self._disarm()
+        self._waits_for_room = False
         if self._sink is not None:
             self._sink.drained()
 
@@ -407,22 +411,26 @@ class SocketConnection:
         try:
             self._send_slice(head)
         except (BlockingIOError, InterruptedError):
-            self._arm()
+            self._wait_for_room()
             return
         except OSError as error:
             self.close(f"sending failed: {error}")
             return
         self._drain()
 
-    def _arm(self) -> None:
-        if not self._armed:
-            self._armed = True
-            self._loop.add_writer(self._socket.fileno(), self._drain)
+    def _wait_for_room(self) -> None:
+        self._waits_for_room = True
+        if not self._is_watched:
+            try:
+                self._shared.room.watch(self._socket.fileno(), self._on_room)
+            except OSError as error:
+                self.close(f"a slow peer cannot be waited for: {error}")
+                return
+            self._is_watched = True
 
-    def _disarm(self) -> None:
-        if self._armed:
-            self._armed = False
-            self._loop.remove_writer(self._socket.fileno())
+    def _on_room(self) -> None:
+        if self._waits_for_room and not self._closed:
+            self._drain()
 
 
 def _release_slices(parts: Iterable[Part]) -> None:

@@ -27,6 +27,7 @@ from barnabas.storage.scan import OffsetsOutOfOrder
 
 _WINDOW_BYTES: Final = 256 * 1024
 _SEARCH_BYTES: Final = 1024 * 1024
+_ALL: Final = 1 << 31
 _MAGIC_AT: Final = 16
 _CURRENT_MAGIC: Final = 2
 _COVERED_FROM: Final = {0: 16, 1: 16, 2: 21}
@@ -73,12 +74,12 @@ class ScrubPiece:
     damaged: list[DamagedRange] = field(default_factory=list)
 
 
-def check_piece(file: File, extent: Extent, place: Place, *, max_bytes: int) -> ScrubPiece:
-    """Check the batches from `place` on, about `max_bytes` of them. Raises OSError."""
+def check_piece(file: File, extent: Extent, place: Place, *, max_bytes: int, max_batches: int = _ALL) -> ScrubPiece:
+    """Check at most so many batches from `place` on, until there are `max_bytes` of them. Raises OSError."""
     piece = ScrubPiece(place)
     window = _Window(file)
     stop = min(extent.end, place.position + max_bytes)
-    while piece.place.position < stop:
+    while piece.place.position < stop and piece.batches < max_batches:
         here = piece.place
         try:
             header, size = _check(window, extent, here)

@@ -47,8 +47,10 @@ from barnabas.storage.segment import Segment
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 64 * 1024
-"""Read at once: small batches cost Python work, which holds up the loop as long as a piece takes."""
+PIECE_BYTES: Final = 256 * 1024
+"""Read at once."""
+PIECE_BATCHES: Final = 400
+"""Looked at at once: each costs Python work, which holds up the loop as long as a piece takes."""
 _RECORD_EACH_MS: Final = 30_000
 _IDLE_MS: Final = 1_000
 _MOST_SUSPECTS: Final = 1_000
@@ -473,7 +475,7 @@ def _check_and_let_go(file: File, extent: Extent, place: Place) -> ScrubPiece:
     """Check a piece; what was not in memory before need not stay there."""
     size = min(PIECE_BYTES, extent.end - place.position)
     was_cached = file.is_cached(place.position, size)
-    piece = check_piece(file, extent, place, max_bytes=PIECE_BYTES)
+    piece = check_piece(file, extent, place, max_bytes=PIECE_BYTES, max_batches=PIECE_BATCHES)
     if not was_cached:
         file.let_go(place.position, piece.place.position - place.position)
     return piece

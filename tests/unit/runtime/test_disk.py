@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.runtime import disk
 from barnabas.runtime.disk import FileSlice, SystemDisk, SystemFile
+from barnabas.runtime.page_cache import pages_in_memory, pages_of
 
 DISK = SystemDisk()
 
@@ -159,6 +161,10 @@ def test_what_was_just_written_is_in_memory(file: SystemFile) -> None:
         assert file.is_cached(position, size)
 
 
+def uncounted(*_: object) -> None:
+    """A kernel that cannot count what is in memory."""
+
+
 @pytest.mark.parametrize("cold", [0, 128 * 1024, 300_000, 999_999])
 def test_a_range_is_cold_when_one_of_its_parts_is(file: SystemFile, monkeypatch: pytest.MonkeyPatch, cold: int) -> None:
     file.pwrite(bytes(1_000_000), 0)
@@ -171,11 +177,97 @@ def test_a_range_is_cold_when_one_of_its_parts_is(file: SystemFile, monkeypatch:
             raise BlockingIOError
         return 1
 
+    monkeypatch.setattr(disk, "pages_in_memory", uncounted)
     monkeypatch.setattr(os, "preadv", preadv)
     assert not file.is_cached(0, 1_000_000)
     probed.clear()
     assert file.is_cached(cold + 128 * 1024, 1) or cold + 128 * 1024 < 1_000_000
     assert len(probed) == 1
+
+
+class Probes:
+    """Every probe finds its page in memory; how often there was one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.probed: list[int] = []
+        monkeypatch.setattr(os, "preadv", self._preadv)
+
+    def _preadv(self, _: int, __: object, at: int, ___: int) -> int:
+        self.probed.append(at)
+        return 1
+
+    def taken(self) -> list[int]:
+        taken, self.probed = self.probed, []
+        return taken
+
+
+def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.pwrite(bytes(1_000_000), 0)
+    if pages_in_memory(file.fileno(), 0, 1) is None:
+        monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    probes = Probes(monkeypatch)
+    for position in (0, 1, 4095, 4096, 131_073):
+        assert file.is_cached(position, 800_000)
+        assert probes.taken() == [position + 799_999]
+
+
+def test_a_range_that_is_not_counted_whole_is_probed_each_time(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size) - 1)
+    probes = Probes(monkeypatch)
+    for _ in range(2):
+        assert file.is_cached(0, 300_000)
+        assert probes.taken() == [0, 128 * 1024, 256 * 1024, 299_999]
+
+
+def test_what_is_counted_and_still_comes_from_the_device_is_cold(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preadv(*_: object) -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert not file.is_cached(0, 1_000_000)
+
+
+@pytest.mark.parametrize("told", [None, 0])
+def test_a_file_system_whose_pages_cannot_be_counted_is_asked_to_once(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch, told: int | None
+) -> None:
+    counted: list[int] = []
+
+    def count(_: int, position: int, __: int) -> int | None:
+        counted.append(position)
+        return told
+
+    monkeypatch.setattr(disk, "pages_in_memory", count)
+    Probes(monkeypatch)
+    assert file.is_cached(0, 1000)
+    assert counted == []
+    for _ in range(2):
+        assert file.is_cached(0, 1_000_000)
+        assert file.is_cached(0, 1000)
+    assert counted == [0]
+
+
+def test_a_file_whose_pages_are_not_there_yet_is_counted_again(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preadv(*_: object) -> int:
+        raise BlockingIOError
+
+    with monkeypatch.context() as cold:
+        cold.setattr(disk, "pages_in_memory", lambda *_: 0)
+        cold.setattr(os, "preadv", preadv)
+        assert not file.is_cached(0, 1_000_000)
+    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    probes = Probes(monkeypatch)
+    assert file.is_cached(0, 1_000_000)
+    assert probes.taken() == [999_999]
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])

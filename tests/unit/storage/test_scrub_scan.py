@@ -53,6 +53,20 @@ def test_a_good_segment_has_no_damage(tmp_path, max_bytes):
     assert check(tmp_path, GOOD, max_bytes=max_bytes) == ([], 5)
 
 
+def test_a_piece_ends_after_so_many_batches_or_bytes(tmp_path):
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(GOOD))
+    file = SystemDisk().open(str(path), writable=False)
+    extent = Extent(0, 100, len(GOOD), FIRST, 1 << 20)
+    pieces = [
+        check_piece(file, extent, Place(0, 0), max_bytes=max_bytes, max_batches=max_batches)
+        for max_bytes, max_batches in ((1 << 20, 2), (1, 2), (1 << 20, 9))
+    ]
+    file.close()
+    assert [piece.batches for piece in pieces] == [2, 1, 5]
+    assert [piece.place.position for piece in pieces] == [starts(GOOD)[2][0], starts(GOOD)[1][0], len(GOOD)]
+
+
 @pytest.mark.parametrize("max_bytes", [1, 1 << 20])
 def test_one_flipped_bit_anywhere_is_found_and_costs_no_batch_but_its_own_and_the_next(tmp_path, max_bytes):
     where = starts(GOOD)

@@ -377,7 +377,7 @@ async def test_damage_longer_than_a_piece_is_forgotten_when_its_bytes_are_good_a
     await world.start()
     world.store.directories.create_log(TP)
     for _ in range(30):
-        append(world.log, batch(b"v" * 10_000))
+        append(world.log, batch(b"v" * 20_000))
     await world.directory.flush(world.log, 30)
     one = world.log.size_bytes // 30
     good = world.log.segments.active.log_file.pread(20 * one, 5 * one)

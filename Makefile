@@ -11,6 +11,8 @@ ARGS ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
+# Does nothing where the copy is of the sources as they are. Without a C compiler brokers run interpreted.
+COMPILE := $(BIN)/python -m barnabas.launcher.compiling
 COMPILED_TIERS := tests/contract $(addprefix tests/unit/,broker coordinator protocol replication runtime storage)
 QUICK_TIERS := tests/unit tests/contract tests/simulation
 WAITING_TIERS := tests/compatibility tests/differential
@@ -47,9 +49,6 @@ help:
 	  echo 'Making .venv'; $(PYTHON) -m venv --clear .venv; }
 	@touch $@
 
-# Does nothing where the copy is of the sources as they are. Without a C compiler brokers run interpreted.
-COMPILE := $(BIN)/python -m barnabas.launcher.compiling
-
 .venv/.stamp-%: .venv/.stamp-venv pyproject.toml constraints.txt
 	@echo 'Installing barnabas[$*] into .venv'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
@@ -82,7 +81,7 @@ test: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline .venv/.stamp-co
 	@rm -rf .reports/test; mkdir -p .reports/test; failed=; \
 	$(COMPILE) --if-possible || failed=1; \
 	$(PYTEST) -n 2 $(ARGS) --junitxml=.reports/test/quick.xml $(QUICK_TIERS) || failed=1; \
-	test ! -d .compiled || $(PYTEST) -n 2 -o pythonpath=.compiled -m 'not interpreted' $(ARGS) --junitxml=.reports/test/compiled.xml $(COMPILED_TIERS) || failed=1; \
+	! $(COMPILE) --check || BARNABAS_WAY_OF_RECORDS=compiled $(PYTEST) -n 2 -o pythonpath=.compiled -m 'not interpreted' $(ARGS) --junitxml=.reports/test/compiled.xml $(COMPILED_TIERS) || failed=1; \
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) --junitxml=.reports/test/waiting.xml $(WAITING_TIERS) || failed=1; \
 	$(PYTEST) $(ARGS) --junitxml=.reports/test/slow.xml $(SLOW_TIERS) || failed=1; \
 	$(TALLY) .reports/test || failed=1; \
@@ -143,3 +142,4 @@ clean:
 	@test ! -x $(BIN)/barnabas || $(BIN)/barnabas down
 	rm -rf .venv .compiled .compiled-* .reports dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.cpython-*.so' -delete

@@ -9,6 +9,8 @@ import os
 import random
 import signal
 from collections.abc import Generator
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from typing import Final
 
 import hypothesis
@@ -17,6 +19,8 @@ import pytest
 from tests.support import skips
 
 SEED: Final = "BARNABAS_SEED"
+WAY_OF_RECORDS: Final = "BARNABAS_WAY_OF_RECORDS"
+"""What the tests are to run on: `compiled` is refused where the modules on the way of records are not."""
 IN_CI: Final = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 ALLOWED_SKIPS: Final = pytest.StashKey[dict[str, skips.AllowedSkip]]()
 
@@ -29,6 +33,10 @@ hypothesis.settings.load_profile("barnabas")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "seeded: draws from the run's seed (set by itself on users of the seed fixture)")
     config.stash[ALLOWED_SKIPS] = skips.read_allowed_skips(config.rootpath)
+    records = find_spec("barnabas.protocol.records")
+    file = str(records.origin) if records else "nothing"
+    if os.environ.get(WAY_OF_RECORDS) == "compiled" and not file.endswith(tuple(EXTENSION_SUFFIXES)):
+        raise pytest.UsageError(f"{WAY_OF_RECORDS}=compiled, and {file} is not: make compiled")
     seed = os.environ.setdefault(SEED, str(random.SystemRandom().getrandbits(31)))
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed

@@ -1,7 +1,6 @@
 """One broker of a local cluster as a process: its configuration file, its command, and whether it serves."""
 
 import contextlib
-import os
 import socket
 import struct
 import sys
@@ -17,6 +16,7 @@ from barnabas.protocol.frames import decode_response_header, encode_request_head
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.primitives import WireError
+from barnabas.runtime.packages import environment_with
 
 SESSION_TIMEOUT_MS: Final = 6_000
 """Of a local cluster's brokers: a killed one can come back after this, and not after Kafka's 18 s."""
@@ -64,12 +64,11 @@ def start_broker(directory: Path, broker_id: int, properties: Mapping[str, str])
     config = own / "server.properties"
     lines = "".join(f"{key}={escape(value)}\n" for key, value in properties.items())
     config.write_text(f"# Written by `barnabas up` at each start.\n{lines}", encoding="ascii")
-    # A checkout that is not installed works as well: the broker's packages are found where ours are, or compiled.
-    search_path = os.pathsep.join(filter(None, (str(packages_root()), os.environ.get("PYTHONPATH"))))
     return LocalProcess(
         [sys.executable, "-P", "-m", "broker.main", str(config)],
         log_file=broker_log_file(directory, broker_id),
-        environment={**os.environ, "PYTHONPATH": search_path},
+        # A checkout that is not installed works as well: the broker's packages are found where ours are, or compiled.
+        environment=environment_with(packages_root()),
     )
 
 

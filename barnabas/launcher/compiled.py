@@ -2,8 +2,8 @@
 
 It is a snapshot. Processes take it only while every source of the checkout is what it was when the copy was made, and
 the interpreter is the same; otherwise, and where there is no copy, they run interpreted from the checkout itself. That
-is right as well, and slower. Which modules are compiled stands in pyproject.toml. An installed wheel has its compiled
-modules, if it has any, in their places; nothing here is asked then.
+is right as well, and slower. Which modules are compiled stands in pyproject.toml. Where our packages are installed no
+copy is beside them: a wheel has its compiled modules, if it has any, in their places.
 """
 
 import hashlib
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.runtime.packages import own_root
+
 COPY: Final = ".compiled"
 STAMP: Final = "sources.sha256"
 _PROJECT: Final = "pyproject.toml"
-
-
-def own_root() -> Path:
-    """The directory that our packages, as this process has them, stand in."""
-    return Path(__file__).resolve().parents[2]
+_VERSIONS: Final = "constraints.txt"
+"""Among them the compiler's."""
+_EXTENSIONS: Final = frozenset({".so", ".pyd"})
 
 
 def packages_root() -> Path:
@@ -33,25 +33,33 @@ def is_current(root: Path) -> bool:
     """Whether the checkout has a compiled copy of its sources as they are now, for this interpreter."""
     try:
         return (root / COPY / STAMP).read_text() == digest(root)
-    except FileNotFoundError:
+    except (OSError, tomllib.TOMLDecodeError):
         return False
 
 
 def digest(root: Path) -> str:
-    """What a compiled copy depends on, as one number in hexadecimal digits: all sources, and the interpreter's ABI.
+    """What a copy depends on, as hexadecimal digits: all files of the packages, pinned versions, the interpreter's ABI.
 
-    All, since constants and the layout of classes go from one module into the compiled code of another.
+    All, since constants and the layout of classes go from one module into the compiled code of another. Raises OSError
+    and TOMLDecodeError.
     """
     found = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
-    for path in [root / _PROJECT, *_sources(root)]:
+    for path in [root / _PROJECT, root / _VERSIONS, *_package_files(root)]:
+        if path.suffix in _EXTENSIONS or "__pycache__" in path.parts:
+            continue
         found.update(f"\n{path.relative_to(root)}\n".encode())
         found.update(path.read_bytes())
     return found.hexdigest()
 
 
-def _sources(root: Path) -> Iterator[Path]:
+def stray_extensions(root: Path) -> list[Path]:
+    """Compiled modules beside their sources, in whose place they would run whatever the sources say."""
+    return [path for path in _package_files(root) if path.suffix in _EXTENSIONS]
+
+
+def _package_files(root: Path) -> Iterator[Path]:
     for package in wheel_settings(root)["only-include"]:
-        yield from sorted((root / package).rglob("*.py"))
+        yield from sorted(path for path in (root / package).rglob("*") if path.is_file())
 
 
 def wheel_settings(root: Path) -> dict[str, Any]:
@@ -63,7 +71,7 @@ def wheel_settings(root: Path) -> dict[str, Any]:
 
 def wheel_names(root: Path) -> list[str]:
     """What of the checkout a wheel is built from, as names in its root."""
-    return [_PROJECT, "README.md", "LICENSE", *wheel_settings(root)["only-include"]]
+    return [_PROJECT, _VERSIONS, "README.md", "LICENSE", *wheel_settings(root)["only-include"]]
 
 
 def compiled_modules(root: Path) -> list[str]:

@@ -1,63 +1,73 @@
 """Makes the compiled copy of a checkout: `python -m barnabas.launcher.compiling`, or `make compiled`.
 
 hatch-mypyc compiles in place, so it is given a copy of what a wheel is built from. The copy takes its name when it is
-complete. Tests and benchmarks are not part of it: they run on it where it comes first in Python's search path.
+complete, and one process at a time makes one. Tests and benchmarks are not part of it: they run on it where it comes
+first in Python's search path.
 
-Exit status: 0 when the copy is there and up to date, 1 when the compiler failed, 3 when there is no compiler.
+Exit status: 0 when the copy is there and up to date, 1 when it could not be made, 3 when there is no compiler.
 """
 
 import argparse
+import contextlib
+import fcntl
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
-from barnabas.launcher.compiled import COPY, STAMP, digest, is_current, own_root, wheel_names
+from barnabas.launcher.compiled import COPY, STAMP, digest, is_current, stray_extensions, wheel_names
+from barnabas.runtime.packages import own_root
 
 EXIT_FAILED: Final = 1
 EXIT_NO_COMPILER: Final = 3
 _HOOK: Final = "HATCH_BUILD_HOOK_ENABLE_MYPYC"
+_BESIDE: Final = f"{COPY}-"
+"""What the names of what is not finished, and of the lock, begin with."""
+_EXTENSION: Final = "#include <Python.h>\n"
+
+
+class NotCompiled(Exception):
+    """The copy cannot be made; the text says why."""
 
 
 def what_is_missing() -> str | None:
     """What a C extension cannot be built without and this machine has not; None when it has all."""
-    compiler = str(sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(os.environ.get("CC", compiler).split()[0]) is None:
-        return f"a C compiler ({compiler})"
-    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        return f"Python's headers ({sysconfig.get_path('include')}/Python.h)"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        return f"a C compiler ({compiler[0]})"
+    headers = sysconfig.get_path("include")
+    if not (Path(headers) / "Python.h").exists():
+        return f"Python's headers ({headers}/Python.h)"
+    command = [*compiler, "-fsyntax-only", f"-I{headers}", "-x", "c", "-"]
+    tried = subprocess.run(  # noqa: S603 - the compiler that Python names, or whoever asks
+        command, input=_EXTENSION, capture_output=True, text=True, check=False
+    )
+    if tried.returncode:
+        return f"something that {shlex.join(command)} needs for {_EXTENSION.strip()} ({tried.stderr.strip()})"
     return None
 
 
 def make_copy(root: Path) -> None:
-    """Copy the packages, compile them there, and put it where processes look for it.
-
-    Raises:
-        subprocess.CalledProcessError: it cannot be compiled; its `stderr` says why.
-    """
+    """Copy the packages, compile them there, and put it where processes look for it. Raises NotCompiled and OSError."""
     # Beside its place, so that renaming is all that is left to do.
-    with tempfile.TemporaryDirectory(prefix=f"{COPY}-", dir=root) as parent:
-        copy = Path(parent) / "copy"
+    with tempfile.TemporaryDirectory(prefix=_BESIDE, dir=root) as parent:
+        copy, replaced = Path(parent) / "copy", Path(parent) / "replaced"
         copy.mkdir()
         for name in wheel_names(root):
             _copy(root / name, copy / name)
         sources = digest(copy)
-        subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
-            cwd=copy,
-            env={**os.environ, _HOOK: "true"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        _compile(copy)
         (copy / STAMP).write_text(sources)
-        shutil.rmtree(root / COPY, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            (root / COPY).rename(replaced)
         copy.rename(root / COPY)
 
 
@@ -68,23 +78,68 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
+def _compile(copy: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    # A session of its own: it starts compilers, which end with it.
+    with subprocess.Popen(  # noqa: S603 - our own interpreter
+        command,
+        cwd=copy,
+        env={**os.environ, _HOOK: "true"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as build:
+        try:
+            output, _ = build.communicate()
+        except BaseException:
+            os.killpg(build.pid, signal.SIGKILL)
+            raise
+    if build.returncode:
+        raise NotCompiled(output)
+
+
+def make_alone(root: Path) -> None:
+    """As `make_copy`, if nobody has made it when it is this process's turn; and sweep what a killed one has left."""
+    with (root / f"{_BESIDE}lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in root.glob(f"{_BESIDE}*/"):
+            shutil.rmtree(left)
+        if not is_current(root):
+            make_copy(root)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m barnabas.launcher.compiling", description=main.__doc__)
     parser.add_argument("--if-possible", action="store_true", help="without a compiler say so, and end with 0")
+    parser.add_argument("--check", action="store_true", help="make none: say by the status whether it is up to date")
     given = parser.parse_args(arguments)
     root = own_root()
+    if strays := stray_extensions(root):
+        sys.stderr.write(f"{strays[0]} would run in the place of its source: remove it, or `make clean`\n")
+        return EXIT_FAILED
+    if given.check:
+        return 0 if is_current(root) else EXIT_FAILED
     if is_current(root):
+        sys.stderr.write(f"{COPY} is up to date\n")
         return 0
     if (missing := what_is_missing()) is not None:
         sys.stderr.write(f"not compiled: {missing} is not here. Brokers run interpreted, which is slower.\n")
         return 0 if given.if_possible else EXIT_NO_COMPILER
     sys.stderr.write("compiling the modules on the way of records; takes a minute\n")
+    signal.signal(signal.SIGTERM, _end)
     try:
-        make_copy(root)
-    except subprocess.CalledProcessError as error:
-        sys.stderr.write(error.stderr)
+        make_alone(root)
+    except (NotCompiled, OSError) as error:
+        sys.stderr.write(f"not compiled: {error}\n")
         return EXIT_FAILED
+    sys.stderr.write("brokers that start from now on run compiled; restart those that run\n")
     return 0
 
 

@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.runtime.packages import environment_with, own_root
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -119,15 +120,13 @@ class Worker:
         # Loaded with the first worker: most brokers need none for long.
         from multiprocessing.connection import Pipe  # noqa: PLC0415
 
-        # Where our packages are here, and not where the working directory may have others of that name.
-        root = str(Path(__file__).resolve().parents[2])
-        search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         ours, theirs = Pipe()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
-                env={**os.environ, "PYTHONPATH": search_path},
+                # Our packages, and not others of that name where the working directory is.
+                env=environment_with(own_root()),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )

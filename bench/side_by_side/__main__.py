@@ -30,7 +30,8 @@ from typing import Any, Final
 
 import psutil
 
-from barnabas.launcher.compiled import is_current, own_root
+from barnabas.launcher.compiled import is_current
+from barnabas.runtime.packages import own_root
 from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report

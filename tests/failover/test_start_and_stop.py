@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.launcher.compiled import is_current, own_root
+from barnabas.launcher.compiled import is_current
 from barnabas.launcher.compiling import what_is_missing
+from barnabas.runtime.packages import own_root
 from tests.failover.conftest import MakeBroker
 from tests.support.api_client import ApiConnection, batch_of
 from tests.support.faulty_broker import ENTRY

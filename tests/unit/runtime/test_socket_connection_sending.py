@@ -4,6 +4,7 @@ Both ends are in this process, so that what fits between them is known: the peer
 """
 
 import asyncio
+import errno
 import gc
 import itertools
 import socket
@@ -20,6 +21,7 @@ from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import STAGING_BYTES, SharedBuffers, SocketConnection
 from barnabas.runtime.socket_network import read_ahead
 from barnabas.runtime.socket_protocol import SocketProtocol
+from barnabas.runtime.socket_room import SocketRoom
 from tests.support.lifetime import watch
 from tests.unit.runtime.test_socket_network import Sink, framed, until
 
@@ -304,3 +306,16 @@ async def test_a_large_frame_is_trusted_only_right_after_another(open_wire: Open
     await loop.sock_sendall(wire.peer, begun)
     await until(lambda: wire.budget.used_bytes > 0)
     assert wire.budget.used_bytes == STAGING_BYTES
+
+
+@pytest.mark.interpreted
+async def test_a_slow_peer_that_cannot_be_waited_for_is_given_up(
+    open_wire: OpenWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "too many are watched")
+
+    monkeypatch.setattr(SocketRoom, "watch", watch)
+    wire = await open_wire()
+    wire.send([MUCH])
+    await asyncio.wait_for(wire.sink.gone.wait(), 5)

@@ -5,7 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
@@ -21,25 +21,37 @@ CLOSED_BY_THEIR_CALLERS = {("barnabas/storage/read.py", "search_timestamp")}
 NOT_OF_A_BROKER = ("barnabas.pipeline", "pyspark_barnabas")
 
 
-def functions(path: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_name_of_a_caught_error_stands_for_one_type_in_a_function(path: str) -> None:
-    """A compiled function gives the name the type of its first `except` and refuses the error of the next."""
-    for function in functions(path):
+def errors_of_two_types(tree: ast.Module) -> Iterator[str]:
+    """A compiled function gives a caught error's name the type of its first `except`, and refuses the next one's."""
+    for function in functions(tree):
         types: dict[str, set[str]] = {}
         for node in ast.walk(function):
             if isinstance(node, ast.ExceptHandler) and node.name and node.type:
                 types.setdefault(node.name, set()).add(ast.unparse(node.type))
-        twice = {name: sorted(of) for name, of in types.items() if len(of) > 1}
-        assert not twice, f"{path}: {function.name}: give the errors names of their own: {twice}"
+        for name, of in types.items():
+            if len(of) > 1:
+                yield f"{function.name}: {name} is {' and '.join(sorted(of))}: give the errors names of their own"
 
 
-def known_to_the_checker_only(tree: ast.Module) -> Iterator[str]:
+def fields_of_unknown_types(tree: ast.Module) -> Iterator[str]:
+    """A compiled module looks up the types of fields when it makes a dataclass, `memoryview` among its own names."""
+    missing = {"memoryview", *_known_to_the_checker_only(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign):
+                    words = set(re.findall(r"\w+", ast.unparse(field.annotation)))
+                    if words & missing:
+                        yield f"{node.name}: {ast.unparse(field)}"
+
+
+def _known_to_the_checker_only(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             for imported in ast.walk(node):
@@ -47,29 +59,64 @@ def known_to_the_checker_only(tree: ast.Module) -> Iterator[str]:
                     yield from ((each.asname or each.name).split(".")[0] for each in imported.names)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_dataclass_has_no_field_whose_type_is_not_there_when_it_is_made(path: str) -> None:
-    """A compiled module looks up the types of fields, and looks for `memoryview` among its own names."""
-    tree = ast.parse((ROOT / path).read_text())
-    missing = {"memoryview", *known_to_the_checker_only(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
-            for field in node.body:
-                if isinstance(field, ast.AnnAssign):
-                    words = set(re.findall(r"\w+", ast.unparse(field.annotation)))
-                    assert not words & missing, f"{path}: {node.name}: {ast.unparse(field)}"
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_no_generator_has_something_to_undo_when_it_is_dropped(path: str) -> None:
-    """A compiled generator that is not closed does not run what `finally` and `with` have for its end."""
-    for function in functions(path):
-        if (path, function.name) in CLOSED_BY_THEIR_CALLERS:
-            continue
+def generators_with_an_end(tree: ast.Module) -> Iterator[str]:
+    """A compiled generator that is dropped and not closed does not run what `finally` and `with` have for its end."""
+    for function in functions(tree):
         for node in ast.walk(function):
-            undoes = isinstance(node, (ast.With, ast.AsyncWith)) or (isinstance(node, ast.Try) and node.finalbody)
-            yields = any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(node))
-            assert not (undoes and yields), f"{path}: {function.name}: line {node.lineno}"  # type: ignore[attr-defined]
+            has_end = isinstance(node, (ast.With, ast.AsyncWith)) or (isinstance(node, ast.Try) and node.finalbody)
+            if has_end and any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(node)):
+                yield f"{function.name}: a `{type(node).__name__.lower()}` around a `yield`"
+
+
+RULES = (errors_of_two_types, fields_of_unknown_types, generators_with_an_end)
+Rule = Callable[[ast.Module], Iterator[str]]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("path", PATHS)
+def test_what_is_compiled_keeps_the_rule(path: str, rule: Rule) -> None:
+    found = list(rule(ast.parse((ROOT / path).read_text())))
+    assert [line for line in found if (path, line.split(":")[0]) not in CLOSED_BY_THEIR_CALLERS] == []
+
+
+PLANTED: list[tuple[Rule, str]] = [
+    (
+        errors_of_two_types,
+        "def f():\n try: g()\n except OSError as e: h(e)\n try: g()\n except ValueError as e: h(e)",
+    ),
+    (errors_of_two_types, "async def f():\n try: g()\n except A as e: h(e)\n except (A, B) as e: h(e)"),
+    (fields_of_unknown_types, "@dataclass\nclass A:\n data: memoryview | None"),
+    (
+        fields_of_unknown_types,
+        "if TYPE_CHECKING:\n from x import Log\n@dataclass(slots=True)\nclass A:\n log: 'Log'",
+    ),
+    (
+        fields_of_unknown_types,
+        "if typing.TYPE_CHECKING:\n import socket\n@dataclass\nclass A:\n peer: list[socket.socket]",
+    ),
+    (generators_with_an_end, "def f():\n try:\n  yield 1\n finally: g()"),
+    (generators_with_an_end, "def f():\n with g():\n  x = yield from h()"),
+    (generators_with_an_end, "async def f():\n async with g():\n  yield 1"),
+]
+FINE: list[tuple[Rule, str]] = [
+    (
+        errors_of_two_types,
+        "def f():\n try: g()\n except A as e: h(e)\ndef k():\n try: g()\n except B as e: h(e)",
+    ),
+    (fields_of_unknown_types, "from x import Log\n@dataclass\nclass A:\n log: Log\nclass B:\n data: memoryview"),
+    (generators_with_an_end, "def f():\n try:\n  g()\n finally: h()\n yield 1"),
+    (generators_with_an_end, "def f():\n try:\n  yield 1\n except OSError: h()"),
+]
+
+
+@pytest.mark.parametrize(("rule", "source"), PLANTED)
+def test_what_breaks_a_rule_is_found(rule: Rule, source: str) -> None:
+    assert list(rule(ast.parse(source)))
+
+
+@pytest.mark.parametrize(("rule", "source"), FINE)
+def test_what_is_fine_is_not_found(rule: Rule, source: str) -> None:
+    assert not list(rule(ast.parse(source)))
 
 
 def test_nothing_compiled_stands_beside_its_source() -> None:

@@ -142,4 +142,4 @@ clean:
 	@test ! -x $(BIN)/barnabas || $(BIN)/barnabas down
 	rm -rf .venv .compiled .compiled-* .reports dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	find . -name '*.cpython-*.so' -delete
+	rm -f *__mypyc*.so; find barnabas broker controller pyspark_barnabas pyspark_barnabas_segments replication zk_schema -name '*.so' -delete

@@ -233,7 +233,7 @@ class _Fetch:
                         partition.watch(self)
                     self._watched.append(partition)
 
-        # A method and no function in here: that of a compiled one is a cycle, which is left to the collector.
+        # A method and no function in here: compiled, those that name each other are a cycle, left to the collector.
         future.add_done_callback(self._leave)
         return future
 

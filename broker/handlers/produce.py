@@ -299,7 +299,7 @@ class _Produce:
             raise CloseConnection(f"a Produce with acks=0 failed: {', '.join(failed[:5])}")
         return NO_RESPONSE
 
-    # Methods and no functions in a function: those of a compiled one are a cycle, which is left to the collector.
+    # Methods and no functions in a function: compiled, those that name each other are a cycle, left to the collector.
 
     def _when_acknowledged(self, response: ProduceResponse) -> "asyncio.Future[ProduceResponse]":
         loop = asyncio.get_running_loop()

@@ -33,10 +33,10 @@ hypothesis.settings.load_profile("barnabas")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "seeded: draws from the run's seed (set by itself on users of the seed fixture)")
     config.stash[ALLOWED_SKIPS] = skips.read_allowed_skips(config.rootpath)
-    records = find_spec("barnabas.protocol.records")
-    file = str(records.origin) if records else "nothing"
-    if os.environ.get(WAY_OF_RECORDS) == "compiled" and not file.endswith(tuple(EXTENSION_SUFFIXES)):
-        raise pytest.UsageError(f"{WAY_OF_RECORDS}=compiled, and {file} is not: make compiled")
+    if os.environ.get(WAY_OF_RECORDS) == "compiled":
+        records = find_spec("barnabas.protocol.records")
+        if records is None or not str(records.origin).endswith(tuple(EXTENSION_SUFFIXES)):
+            raise pytest.UsageError(f"{WAY_OF_RECORDS}=compiled, and that is not: {records}")
     seed = os.environ.setdefault(SEED, str(random.SystemRandom().getrandbits(31)))
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed

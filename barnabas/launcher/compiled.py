@@ -45,10 +45,9 @@ def digest(root: Path) -> str:
     """
     found = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
     for path in [root / _PROJECT, root / _VERSIONS, *_package_files(root)]:
-        if path.suffix in _EXTENSIONS or "__pycache__" in path.parts:
-            continue
-        found.update(f"\n{path.relative_to(root)}\n".encode())
-        found.update(path.read_bytes())
+        if path.suffix not in _EXTENSIONS:
+            found.update(f"\n{path.relative_to(root)}\n".encode())
+            found.update(path.read_bytes())
     return found.hexdigest()
 
 
@@ -59,7 +58,8 @@ def stray_extensions(root: Path) -> list[Path]:
 
 def _package_files(root: Path) -> Iterator[Path]:
     for package in wheel_settings(root)["only-include"]:
-        yield from sorted(path for path in (root / package).rglob("*") if path.is_file())
+        found = (path for path in (root / package).rglob("*") if path.parent.name != "__pycache__")
+        yield from sorted(path for path in found if path.is_file())
 
 
 def wheel_settings(root: Path) -> dict[str, Any]:

@@ -221,7 +221,7 @@ class SystemFile:
         at, last = position, position + size - 1
         counts = self._counts and size > _PROBE_STRIDE
         counted = pages_in_memory(self._descriptor, position, size) if counts else None
-        if counted == pages_of(position, size):
+        if counted is not None and counted == pages_of(position, size):
             # It may be on its way from the device, for others: its last page comes last.
             at = last
         try:

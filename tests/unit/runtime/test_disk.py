@@ -223,14 +223,16 @@ def test_a_range_that_is_not_counted_whole_is_probed_each_time(
         assert probes.taken() == [0, 128 * 1024, 256 * 1024, 299_999]
 
 
+def not_there(*_: object) -> int:
+    """A read that would wait for the device."""
+    raise BlockingIOError
+
+
 def test_what_is_counted_and_still_comes_from_the_device_is_cold(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def preadv(*_: object) -> int:
-        raise BlockingIOError
-
     monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
-    monkeypatch.setattr(os, "preadv", preadv)
+    monkeypatch.setattr(os, "preadv", not_there)
     assert not file.is_cached(0, 1_000_000)
 
 
@@ -257,12 +259,9 @@ def test_a_file_system_whose_pages_cannot_be_counted_is_asked_to_once(
 def test_a_file_whose_pages_are_not_there_yet_is_counted_again(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def preadv(*_: object) -> int:
-        raise BlockingIOError
-
     with monkeypatch.context() as cold:
         cold.setattr(disk, "pages_in_memory", lambda *_: 0)
-        cold.setattr(os, "preadv", preadv)
+        cold.setattr(os, "preadv", not_there)
         assert not file.is_cached(0, 1_000_000)
     monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
     probes = Probes(monkeypatch)

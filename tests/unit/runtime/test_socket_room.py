@@ -2,10 +2,12 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from barnabas.runtime.socket_room import SocketRoom
+from tests.unit.runtime.test_socket_connection_sending import fill
 from tests.unit.runtime.test_socket_network import until
 
 
@@ -21,19 +23,17 @@ class End:
     def tell(self) -> None:
         self.told += 1
 
-    def fill(self) -> None:
-        try:
-            while True:
-                self.socket.send(bytes(4096))
-        except BlockingIOError:
-            return
-
     def empty(self) -> None:
         try:
             while self.peer.recv(1 << 16):
                 pass
         except BlockingIOError:
             return
+
+    async def hears_of_room(self) -> None:
+        """Return when it is told once more."""
+        told = self.told
+        await until(lambda: self.told > told)
 
     def close(self) -> None:
         self.socket.close()
@@ -61,15 +61,14 @@ async def turns() -> None:
 async def test_a_socket_is_told_of_room_each_time_that_it_was_full(ends: list[End]) -> None:
     room, (end, other) = SocketRoom(), ends
     for each in ends:
-        each.fill()
+        fill(each.socket)
         room.watch(each.socket.fileno(), each.tell)
     await turns()
     assert end.told == 0
     for _ in range(3):
-        told = end.told
         end.empty()
-        await until(lambda told=told: end.told > told)  # type: ignore[misc]
-        end.fill()
+        await end.hears_of_room()
+        fill(end.socket)
     assert other.told == 0
     for each in ends:
         room.forget(each.socket.fileno())
@@ -77,17 +76,17 @@ async def test_a_socket_is_told_of_room_each_time_that_it_was_full(ends: list[En
 
 async def test_room_that_there_is_when_a_socket_is_watched_is_told(ends: list[End]) -> None:
     room, end = SocketRoom(), ends[0]
-    end.fill()
+    fill(end.socket)
     end.empty()
     room.watch(end.socket.fileno(), end.tell)
-    await until(lambda: end.told > 0)
+    await end.hears_of_room()
     room.forget(end.socket.fileno())
 
 
 async def test_room_costs_nothing_while_nobody_fills_the_socket(ends: list[End]) -> None:
     room, end = SocketRoom(), ends[0]
     room.watch(end.socket.fileno(), end.tell)
-    await until(lambda: end.told > 0)
+    await end.hears_of_room()
     told = end.told
     await turns()
     assert end.told == told
@@ -96,16 +95,16 @@ async def test_room_costs_nothing_while_nobody_fills_the_socket(ends: list[End])
 
 async def test_who_is_forgotten_is_told_no_more_though_copies_of_the_socket_are_open(ends: list[End]) -> None:
     room, (end, other) = SocketRoom(), ends
-    other.fill()
+    fill(other.socket)
     room.watch(other.socket.fileno(), other.tell)
-    end.fill()
+    fill(end.socket)
     copy = end.socket.dup()
     room.watch(copy.fileno(), end.tell)
     room.forget(copy.fileno())
     copy.close()
     end.empty()
     other.empty()
-    await until(lambda: other.told > 0)
+    await other.hears_of_room()
     assert end.told == 0
     room.forget(other.socket.fileno())
 
@@ -119,7 +118,7 @@ async def test_who_is_forgotten_by_another_that_is_told_is_told_no_more(ends: li
             room.forget(each.socket.fileno())
 
     for each in ends:
-        room.watch(each.socket.fileno(), lambda each=each: tell(each))  # type: ignore[misc]
+        room.watch(each.socket.fileno(), partial(tell, each))
     await until(lambda: bool(told))
     await turns()
     assert len(told) == 1
@@ -141,8 +140,8 @@ async def test_a_socket_that_cannot_be_watched_is_an_error_and_others_still_can(
     room, end = SocketRoom(), ends[0]
     with pytest.raises(OSError, match="descriptor"):
         room.watch(1 << 20, end.tell)
-    end.fill()
+    fill(end.socket)
     room.watch(end.socket.fileno(), end.tell)
     end.empty()
-    await until(lambda: end.told > 0)
+    await end.hears_of_room()
     room.forget(end.socket.fileno())

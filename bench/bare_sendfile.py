@@ -37,25 +37,23 @@ class _Peer:
         self._head = b""
         self._number = self._position = self._left = 0
 
-    def serve(self) -> bool:
-        """Read what came, send what goes; whether the peer is still there."""
-        try:
-            data = self.connection.recv(1 << 16)
-            if not data:
-                return False
-            self._unread += data
-        except BlockingIOError:
-            pass
+    def read(self) -> bool:
+        """Take what came; whether the peer is still there."""
+        data = self.connection.recv(1 << 16)
+        self._unread += data
         while len(self._unread) >= 4 and len(self._unread) >= (size := 4 + _SIZE.unpack_from(self._unread)[0]):
             number, offset, _ = _LAST_FIELDS.unpack_from(self._unread, size - _LAST_FIELDS.size)
             del self._unread[:size]
             self._owed.append((number, min(offset, self._last[number])))
+        return bool(data)
+
+    def write(self) -> None:
+        """Send what goes."""
         try:
             while self._step():
                 pass
         except BlockingIOError:
             pass
-        return True
 
     @property
     def is_behind(self) -> bool:
@@ -102,7 +100,7 @@ def main() -> None:
         selector.register(server, selectors.EVENT_READ)
         selector.register(sys.stdin, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            for key, events in selector.select():
                 if key.fileobj is sys.stdin:
                     return
                 if key.fileobj is server:
@@ -113,10 +111,11 @@ def main() -> None:
                     peer = _Peer(connection, files)
                     selector.register(connection, selectors.EVENT_READ, peer)
                     continue
-                if not key.data.serve():
+                if events & selectors.EVENT_READ and not key.data.read():
                     selector.unregister(key.fileobj)
                     key.data.connection.close()
                     continue
+                key.data.write()
                 wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if key.data.is_behind else 0)
                 if key.events != wants:
                     selector.modify(key.fileobj, wants, key.data)

@@ -58,6 +58,8 @@ class Drive:
         self._body = b""
         self._left = 0
         self._is_small = False
+        self.wants = selectors.EVENT_READ
+        """What its socket is watched for."""
 
     def send(self, request: bytes) -> None:
         self._out.append(memoryview(request))
@@ -67,8 +69,8 @@ class Drive:
         """Send what can be sent; whether nothing is left."""
         try:
             while self._out:
-                buffers = list(self._out)[:32]
-                sent = self.socket.sendmsg(buffers)
+                first = self._out[0]
+                sent = self.socket.send(first) if len(self._out) == 1 else self.socket.sendmsg(list(self._out)[:32])
                 while sent:
                     first = self._out.popleft()
                     if sent < len(first):
@@ -89,6 +91,9 @@ class Drive:
                     self._left -= got
                     if not self._left:
                         self._take()
+                        if not self.in_flight:
+                            # Nothing more comes: the next read would say so with an exception.
+                            return
                     continue
                 got_bytes = self.socket.recv(4 - len(self._head))
                 if not got_bytes:
@@ -157,7 +162,9 @@ def run(
     ]
     selector = selectors.DefaultSelector()
     for drive in drives:
-        selector.register(drive.socket, selectors.EVENT_READ, drive)
+        selector.register(drive.socket, drive.wants, drive)
+    # Those that something happened to: a look at all of many connections each time would be most of the work.
+    touched = drives
     started = time.perf_counter()
     cpu = time.process_time()
     until = started + seconds
@@ -169,7 +176,7 @@ def run(
         now = time.perf_counter()
         if not stopping and (now >= until or sent >= due):
             stopping, patience_ends = True, now + _PATIENCE_S
-        for drive in drives:
+        for drive in touched:
             while not stopping and drive.in_flight < drive.window:
                 request = next(drive.requests, None)
                 if request is None:
@@ -177,11 +184,14 @@ def run(
                 drive.send(request)
                 sent += 1
             wants = selectors.EVENT_READ if drive.write() else selectors.EVENT_READ | selectors.EVENT_WRITE
-            if selector.get_key(drive.socket).events != wants:
+            if drive.wants != wants:
+                drive.wants = wants
                 selector.modify(drive.socket, wants, drive)
         if stopping and not any(drive.in_flight for drive in drives):
             break
+        touched = []
         for key, events in selector.select(1.0):
+            touched.append(key.data)
             if events & selectors.EVENT_READ:
                 key.data.read()
         if time.perf_counter() > patience_ends:

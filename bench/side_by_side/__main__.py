@@ -26,7 +26,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 import psutil
 
@@ -58,8 +59,14 @@ def chosen_rows(names: list[str], *, full: bool) -> list[Row]:
     rows = all_rows()
     if not names:
         return [row for row in rows if row.is_core is not full]
+    if unknown := [name for name in names if not any(name in row.name for row in rows)]:
+        raise NoSuchRow(f"no row has {' or '.join(unknown)} in its name")
     exact = {row.name for row in rows} & set(names)
     return [row for row in rows if row.name in exact or any(name in row.name for name in set(names) - exact)]
+
+
+class NoSuchRow(Exception):
+    """Something was asked for that no row has in its name."""
 
 
 def _first_line(*command: str) -> str:
@@ -123,6 +130,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--resume", type=Path, default=None, help="the journal of a run that broke off: go on with it")
     parser.add_argument("--list", action="store_true", help="print all rows, the core ones marked; with --row, those")
     given = parser.parse_args(arguments)
+    if given.rounds is not None and given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: at least 1")
     if given.smoke and given.resume is not None:
         parser.error("a smoke run's figures go into no journal: --smoke and --resume exclude each other")
     return given
@@ -140,14 +149,14 @@ def main(
     systems_of: Callable[[Sequence[str]], list[Contestant]] = systems_with,
 ) -> int:
     given = _arguments(arguments)
-    if given.list:
-        listed = rows_of(given.row, full=given.full) if given.row else all_rows()
-        sys.stdout.write("".join(f"{'core' if row.is_core else '':4}  {row.name}\n" for row in listed))
-        return 0
-    rows = rows_of(given.row, full=given.full)
-    if not rows:
-        sys.stderr.write(f"no row has {' or '.join(given.row)} in its name\n")
+    try:
+        rows = all_rows() if given.list and not given.row else rows_of(given.row, full=given.full)
+    except NoSuchRow as error:
+        sys.stderr.write(f"{error}\n")
         return 2
+    if given.list:
+        sys.stdout.write("".join(f"{'core' if row.is_core else '':4}  {row.name}\n" for row in rows))
+        return 0
     rounds = given.rounds or (1 if given.full or given.smoke else 5)
     is_core = not (given.full or given.row or given.smoke)
     minutes = given.minutes if given.minutes is not None else _CORE_MINUTES if is_core else math.inf
@@ -181,6 +190,12 @@ def main(
     return int(runner.has_failed(rows))
 
 
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    # Once: another would break off the end of the brokers.
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, keep: Path | None) -> None:
     table = report.as_markdown(comparison, about)
     sys.stdout.write(table)
@@ -194,5 +209,5 @@ def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, 
 
 if __name__ == "__main__":
     # Whoever ends the run ends its brokers too.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())

@@ -29,8 +29,12 @@ T = TypeVar("T")
 _WARM_BYTES: Final = 2_000_000_000
 _WARM_S: Final = 60.0
 """By broker: JVMs that share a machine take as much longer until all have compiled what they run."""
-_WARM_PIECE: Final = Shape(100_000_000, 1000)
-_SETTLE_S: Final = 1.0
+_WARM_PIECE: Final = Shape(500_000_000, 1000)
+_WARM_READS: Final = 10
+"""How many times over a piece is read: most of the time goes into what is to be warmed, and not into starting loads."""
+_WARM_REQUESTS: Final = 20_000
+_SETTLE_S: Final = 2.0
+"""Longer than topics' files outlive them (`contestants.SETTINGS`)."""
 _FAILURES: Final = 2
 """After so many of a row on a contestant it is not tried again."""
 _REASON_CHARACTERS: Final = 300
@@ -54,8 +58,8 @@ class Plan:
         return self.warms and self.scale >= 1
 
     def tries_first(self, row: Row) -> bool:
-        """Whether a run that does not count goes before: of one round alone a JVM would compile what it measures."""
-        return self.warms and self.rounds == 1 and not (row.is_fresh or row.restarts)
+        """Whether a run that does not count goes first on each cluster: a JVM would compile what it measures."""
+        return self.warms and not (row.is_fresh or row.restarts)
 
 
 @dataclass(slots=True)
@@ -175,9 +179,10 @@ class Runner:
         self._check_time()
         try:
             cluster = seat.cluster()
-            if self._plan.tries_first(row):
+            if self._plan.tries_first(row) and row.name not in seat.tried:
                 self._measure(row, cluster)
                 cluster.take_commands(row.name)
+                seat.tried.add(row.name)
             told, incomplete = self._measure(row, cluster)
             commands = cluster.take_commands(row.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on
@@ -255,8 +260,9 @@ def in_and_out(cluster: RunningCluster, shape: Shape) -> int:
         given = replace(shape, partitions=3, acks=-1 if replicas > 1 else 1)
         written = clients.replay(cluster, topic, given).payload_bytes
         records = given.records // 3
-        clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=given.payload_bytes)
-        clients.single_records(cluster, topic, requests=5_000, connections=4, window=4)
+        answer_bytes = _WARM_READS * given.payload_bytes
+        clients.drain(cluster, topic, partitions=3, records=records, answer_bytes=answer_bytes)
+        clients.single_records(cluster, topic, requests=_WARM_REQUESTS, connections=4, window=4)
     return written
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure as Picture
 
-from bench.side_by_side.figures import Result
+from bench.side_by_side.figures import Result, exponent
 
 
 def draw(results: Iterable[Result], stem: Path) -> list[Path]:
@@ -22,8 +22,10 @@ def _draw(row: str, figure: str, points: list[Result], stem: Path) -> Path:
     picture = Picture(figsize=(6, 4), layout="constrained")
     axes = picture.subplots()
     for version, values in _by_version(points).items():
-        axes.loglog(list(values), list(values.values()), marker="o", label=version)
+        told = f", exponent {exponent(values):.2f}" if len(values) > 1 else ""
+        axes.loglog(list(values), list(values.values()), marker="o", label=f"{version}{told}")
     axes.set_title(row)
+    axes.set_xlabel(row.removeprefix("growth, "))
     axes.set_ylabel(figure)
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()

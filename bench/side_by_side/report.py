@@ -1,5 +1,6 @@
 """The table that people read and the JSON that programs read, with the machine and everything that was set. [P]"""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ NOISE_CORES: Final = 0.3
 _NAME: Final = "row and figure"
 _LIMITERS: Final = "limited by (ours, Kafka)"
 _COLUMNS: Final = (_NAME, "Barnabas", "Kafka", "ratio", "aim", "met", _LIMITERS)
+_SPELT: Final = {"s": "seconds"}
 _OF_AIMS: Final = frozenset({"aim", "met"})
 
 
@@ -84,5 +86,7 @@ def _cells(result: Result) -> dict[str, str]:
 
 
 def _figure(result: Result) -> str:
-    named = result.figure if result.unit in result.figure or not result.unit else f"{result.figure} ({result.unit})"
+    unit = _SPELT.get(result.unit, result.unit)
+    has_unit = re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", result.figure) is not None
+    named = result.figure if has_unit or not unit else f"{result.figure} ({unit})"
     return named if result.at is None else f"{named} at {result.at:,g}"

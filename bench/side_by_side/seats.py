@@ -27,6 +27,8 @@ class Seat:
         self._warm = warm
         self._cluster: RunningCluster | None = None
         self._starts_left = _STARTS
+        self.tried: set[str] = set()
+        """Rows that have been run on the cluster of now without counting."""
 
     def cluster(self) -> RunningCluster:
         """The one that runs, or a new one. Whatever goes wrong as it starts is raised, and SeatEmpty after a few."""
@@ -37,6 +39,7 @@ class Seat:
                 raise SeatEmpty(f"{self.contestant} was started {_STARTS} times and does not run")
             self._starts_left -= 1
             self._cluster = self._start()
+            self.tried.clear()
             try:
                 self._cluster.__enter__()
                 self._warm(self._cluster)

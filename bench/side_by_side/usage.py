@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TextIO, TypeVar
+from typing import Final, Self, TextIO, TypeVar
 
 import psutil
 
@@ -64,6 +65,8 @@ class Usage:
     busiest_client_thread: float
     machine: Machine
     cores: int
+    broker_cores: int | None = None
+    """Those that brokers may use; None is all."""
 
     @property
     def limiter(self) -> str:
@@ -71,7 +74,8 @@ class Usage:
         full = self.machine.busy / (self.seconds * self.cores) > BUSY
         if self.busiest_client_thread / self.seconds > BUSY or (full and self.client > self.brokers):
             return "client"
-        if self.busiest_broker_thread / self.seconds > BUSY:
+        of_brokers = self.brokers / (self.broker_cores or self.cores)
+        if max(self.busiest_broker_thread, of_brokers) / self.seconds > BUSY:
             return "broker"
         if full:
             return "machine"
@@ -214,13 +218,31 @@ def _text(file: TextIO) -> str:
     return file.read()
 
 
+class Watch:
+    """While it is open this process is the client; then `usage` says who used the CPU."""
+
+    usage: Usage
+
+    def __init__(self, cluster: Deployment) -> None:
+        self._cluster = cluster
+        self._own = psutil.Process()
+
+    def __enter__(self) -> Self:
+        self._brokers, self._threads, self._machine = _Brokers.of(self._cluster), _threads(self._own), Machine.now()
+        self._began_s = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        seconds = time.perf_counter() - self._began_s
+        client = _differences(self._threads, _threads(self._own))
+        self.usage = _usage(seconds, self._brokers, self._cluster, client, self._machine)
+
+
 def watch(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     """Do something in this process, which is the client."""
-    own = psutil.Process()
-    before, own_before, machine, began = _Brokers.of(cluster), _threads(own), Machine.now(), time.perf_counter()
-    result = work()
-    seconds = time.perf_counter() - began
-    return result, _usage(seconds, before, cluster, _differences(own_before, _threads(own)), machine)
+    with Watch(cluster) as watched:
+        result = work()
+    return result, watched.usage
 
 
 def watch_start(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
@@ -230,7 +252,7 @@ def watch_start(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     result = work()
     seconds = time.perf_counter() - began
     client = _differences(own_before, _threads(own))
-    return result, _usage(seconds, _Brokers(0.0, {}), cluster, client, machine)
+    return result, _usage(seconds, _Brokers(0.0, {}, frozenset()), cluster, client, machine)
 
 
 def watch_machine(work: Callable[[], T]) -> tuple[T, Usage]:
@@ -243,19 +265,22 @@ def watch_machine(work: Callable[[], T]) -> tuple[T, Usage]:
 
 @dataclass(frozen=True, slots=True)
 class _Brokers:
-    """CPU seconds so far: of all brokers with their children, and of each thread that lives."""
+    """CPU seconds so far: of all brokers with their children, and of each thread that lives. And where they may run."""
 
     total: float
     threads: Mapping[int, float]
+    cpus: AbstractSet[int]
 
     @classmethod
     def of(cls, cluster: Deployment) -> "_Brokers":
         threads: dict[int, float] = {}
+        cpus: set[int] = set()
         for system in cluster.systems():
             for process in system.members():
                 with contextlib.suppress(psutil.Error):
                     threads |= _threads(process)
-        return cls(sum(system.cpu_seconds() for system in cluster.systems()), threads)
+                    cpus |= {*process.cpu_affinity()}
+        return cls(sum(system.cpu_seconds() for system in cluster.systems()), threads, cpus)
 
 
 def _threads(process: psutil.Process) -> dict[int, float]:
@@ -278,4 +303,5 @@ def _usage(
         max(client.values(), default=0.0),
         spent,
         psutil.cpu_count() or 1,
+        len(after.cpus) or None,
     )

@@ -23,7 +23,8 @@ PROJECT: Final = "barnabas-test"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(300))
+            # The first one builds the image, and compiles for that.
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

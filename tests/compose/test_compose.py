@@ -43,6 +43,11 @@ def test_the_image_holds_a_broker_and_nothing_else(composed: ComposedCluster) ->
     assert composed.run(1, "id", "-un").strip() == "barnabas"
     assert composed.run(1, "sh", "-c", "command -v java || true") == ""
     assert composed.run(1, "sh", "-c", "python -c 'import pyspark' 2>&1 || true").strip().endswith("'pyspark'")
+    assert composed.run(1, "sh", "-c", "command -v gcc mypyc || true") == ""
+
+
+def test_the_image_is_compiled(composed: ComposedCluster) -> None:
+    assert "way of records compiled" in composed.compose("logs", "--no-log-prefix", "broker-1")
 
 
 def test_records_go_in_and_out_in_a_container(composed: ComposedCluster) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench import group_load, transaction_load
-from bench.raw_line import Line, pace
+from bench.raw_line import Line, WrongAnswer, pace
 from bench.side_by_side.figures import Figure
 from bench.side_by_side.row import Row, Run
-from bench.side_by_side.usage import watch
+from bench.side_by_side.usage import Usage, Watch, watch
 
 _MEMBERS: Final = 50
 _CONNECTIONS: Final = 50
@@ -27,19 +27,20 @@ def joins() -> Row:
     def measure(run: Run) -> list[Figure]:
         address, group_id = run.cluster.address(1), f"joined-{next(_numbers)}"
 
-        async def work() -> tuple[float, float]:
+        async def work() -> list[Figure]:
             members = await group_load.new_members(address, group_id, _MEMBERS)
-            first = await group_load.rebalance(members, b"first")
-            again = await group_load.rebalance(members, b"again")
+            with Watch(run.cluster) as entering:
+                first = await group_load.rebalance(members, b"first")
+            with Watch(run.cluster) as joining:
+                again = await group_load.rebalance(members, b"again")
             for member in members:
                 member.line.close()
-            return first.from_first_s, again.from_last_s
+            return [
+                Figure("all have entered", first.from_first_s, "s", entering.usage.limiter),
+                Figure("all have joined again", again.from_last_s, "s", joining.usage.limiter),
+            ]
 
-        (first_s, again_s), usage = watch(run.cluster, lambda: asyncio.run(work()))
-        return [
-            Figure("all have entered", first_s, "s", usage.limiter),
-            Figure("all have joined again", again_s, "s", usage.limiter),
-        ]
+        return asyncio.run(work())
 
     return Row(f"a group of {_MEMBERS} members", measure)
 
@@ -50,29 +51,31 @@ def commits() -> Row:
     def measure(run: Run) -> list[Figure]:
         address, seconds = run.cluster.address(1), max(1.0, _SECONDS * run.scale)
 
-        async def closed(topic: str) -> int:
+        async def closed(topic: str) -> tuple[int, Usage]:
             turns = await group_load.commits(address, topic, connections=_CONNECTIONS)
             by_line: dict[Line, list[bytes]] = {}
             for line, frame in turns:
                 by_line.setdefault(line, []).append(frame)
-            ends_s = time.perf_counter() + seconds
-            counts = await asyncio.gather(*(_repeat(line, frames, ends_s) for line, frames in by_line.items()))
+            with Watch(run.cluster) as watched:
+                ends_s = time.perf_counter() + seconds
+                counts = await asyncio.gather(*(_repeat(line, frames, ends_s) for line, frames in by_line.items()))
             for line in by_line:
                 line.close()
-            return sum(counts)
+            return sum(counts), watched.usage
 
-        async def paced(topic: str) -> float:
+        async def paced(topic: str) -> tuple[float, Usage]:
             turns = await group_load.commits(address, topic, connections=_CONNECTIONS)
-            told = await pace(turns, rate=_PACE, seconds=seconds)
+            with Watch(run.cluster) as watched:
+                told = await pace(turns, rate=_PACE, seconds=seconds)
             for line in {id(line): line for line, _ in turns}.values():
                 line.close()
-            return told.percentile_ms(0.99)
+            return told.percentile_ms(0.99), watched.usage
 
         with run.cluster.topic(partitions=1) as topic:
-            count, usage = watch(run.cluster, lambda: asyncio.run(closed(topic)))
-            p99_ms, paced_usage = watch(run.cluster, lambda: asyncio.run(paced(topic)))
+            count, usage = asyncio.run(closed(topic))
+            p99_ms, paced_usage = asyncio.run(paced(topic))
         return [
-            Figure("commits/s", count / seconds, "commits/s", usage.limiter, is_rate=True),
+            Figure("commits/s", count / usage.seconds, "commits/s", usage.limiter, is_rate=True),
             Figure("broker CPU us a commit", usage.brokers / count * 1e6, "us", usage.limiter),
             Figure("p99 at 5,000 commits/s", p99_ms, "ms", paced_usage.limiter),
         ]
@@ -104,10 +107,12 @@ def transactions(producers: int) -> Row:
 
 
 async def _repeat(line: Line, frames: Sequence[bytes], ends_s: float) -> int:
-    """Send a frame when the one before is answered, round and round; how many were."""
+    """Send a frame when the one before is answered, round and round; how many were. Raises WrongAnswer."""
     count = 0
     while time.perf_counter() < ends_s:
-        await line.exchange(frames[count % len(frames)])
+        answer = await line.exchange(frames[count % len(frames)])
+        if bytes(answer) != line.expected:
+            raise WrongAnswer(f"{bytes(answer)!r} where {line.expected!r} is answered to others")
         count += 1
     return count
 

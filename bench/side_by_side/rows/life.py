@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Self
 
@@ -22,6 +23,8 @@ from bench.side_by_side.usage import watch_machine, watch_start
 from bench.systems import System
 
 _RETRY_S: Final = 0.02
+_RETRY_SOON_S: Final = 0.001
+"""Where the time without writes is measured, which may be no longer than a few of the retries above."""
 _ANSWER_S: Final = 0.5
 _PATIENCE_S: Final = 120.0
 _IDLE_S: Final = 20.0
@@ -38,10 +41,13 @@ _PSS: Final = "PSS of a broker"
 class Writer:
     """Writes one record at a time to whichever broker takes it, and never waits long: it tries the next one."""
 
-    def __init__(self, cluster: RunningCluster, topic: str, *, acks: int) -> None:
+    def __init__(
+        self, cluster: RunningCluster, topic: str, *, acks: int, partition: int = 0, retry_s: float = _RETRY_S
+    ) -> None:
         self._ports = list(cluster.ports.values())
-        self._frame = frames.produce(topic, 0, records=1, record_bytes=100, acks=acks).frame
+        self._frame = frames.produce(topic, partition, records=1, record_bytes=100, acks=acks).frame
         self._topic = topic
+        self._retry_s = retry_s
         self._turn = 0
         self._socket: socket.socket | None = None
 
@@ -62,12 +68,12 @@ class Writer:
         return not error
 
     def until_written(self) -> float:
-        """Try every 20 ms; the clock when it was acknowledged."""
+        """Try again after `retry_s` each time; the clock when it was acknowledged."""
         ends_s = time.perf_counter() + _PATIENCE_S
         while not self.write():
             if time.perf_counter() > ends_s:
                 raise TimeoutError(f"nothing is written for {_PATIENCE_S:g} s")
-            time.sleep(_RETRY_S)
+            time.sleep(self._retry_s)
         return time.perf_counter()
 
     def close(self) -> None:
@@ -193,10 +199,11 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
     """Three brokers, acks=all, min ISR 2: how long nothing is acknowledged around a failure.
 
     That is the sum of all gaps of more than 100 ms between two acknowledged records, so that a second stall counts as
-    the first does; where there is none so long, the longest. `victim` is the leader of what is written to, or the
-    controller, and never both: that is no matter of chance. Of a killed broker the aim is for what comes after its
-    session had ended, which is when its ephemeral znode goes. One that is asked to stop ends its session itself, so of
-    it all counts.
+    the first does; where there is none so long, the longest. It is measured on the first and on the last partition of
+    the same leader, as a controller gets from one to the other in some time, and the longer one counts. `victim` is the
+    leader of what is written to, or the controller, and never both: that is no matter of chance. Of a killed broker the
+    aim is for what comes after its session had ended, which is when its ephemeral znode goes. One that is asked to stop
+    ends its session itself, so of it all counts.
     """
 
     def measure(run: Run) -> list[Figure]:
@@ -207,27 +214,46 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
         broker_id = leader if victim == "leader" else controller
         settings = {"min.insync.replicas": "2"}
         with cluster.topic(partitions=count, replication_factor=3, settings=settings, first_leader=leader) as topic:
-            writer = Writer(cluster, topic, acks=-1)
-            _write_for(writer, _STEADY_S)
+            writers = [
+                Writer(cluster, topic, acks=-1, partition=partition, retry_s=_RETRY_SOON_S)
+                for partition in ends_of_leader(count, len(cluster.ports))
+            ]
+            for writer in writers:
+                _write_for(writer, _STEADY_S)
             if (cluster.leader(topic), cluster.controller()) != (leader, controller):
                 raise RuntimeError(f"{cluster}: leader or controller is another before anything was killed")
-            with cluster.watching_registration(broker_id) as registration:
+            with (
+                cluster.watching_registration(broker_id) as registration,
+                ThreadPoolExecutor(len(writers)) as pool,
+            ):
                 (cluster.kill if is_killed else cluster.terminate)(broker_id)
-                gaps, usage = watch_machine(lambda: gaps_of(writer, _SESSION_MS / 1000 + _STEADY_S * 2))
-            writer.close()
+                least_s = _SESSION_MS / 1000 + _STEADY_S * 2
+                found, usage = watch_machine(lambda: list(pool.map(lambda each: gaps_of(each, least_s), writers)))
+            for writer in writers:
+                writer.close()
             cluster.wait_for_end(broker_id)
             cluster.launch(broker_id)
             cluster.wait_for(broker_id)
             cluster.wait_until_in_sync(topic)
-        return outage(gaps, usage.limiter, is_killed=is_killed, session_ended_s=registration.ended_s)
+        if registration.ended_s is None:
+            raise RuntimeError(f"{cluster}: when the session of broker {broker_id} ended was not seen")
+        outages = [
+            outage(gaps, usage.limiter, is_killed=is_killed, session_ended_s=registration.ended_s) for gaps in found
+        ]
+        return [max(each, key=lambda figure: figure.value) for each in zip(*outages, strict=True)]
 
     name = f"failover, {'kill -9' if is_killed else 'SIGTERM'} of the {victim}, {partitions:,} partitions"
     target = {_BEYOND if is_killed else _WITHOUT: Target(at_least=False, ratio=0.6)}
     return Row(name, measure, target, 3, _SESSION, restarts=True)
 
 
+def ends_of_leader(partitions: int, brokers: int) -> list[int]:
+    """The first partition and the last one of the same leader, where brokers lead them in turn; one, if it is both."""
+    return sorted({0, (partitions - 1) // brokers * brokers})
+
+
 def outage(
-    gaps: Sequence[tuple[float, float]], limiter: str, *, is_killed: bool, session_ended_s: float | None
+    gaps: Sequence[tuple[float, float]], limiter: str, *, is_killed: bool, session_ended_s: float
 ) -> list[Figure]:
     """Of a failover, the figure with the aim first."""
     whole = Figure(_WITHOUT, without_writes(gaps), "s", limiter)

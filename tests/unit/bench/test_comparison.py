@@ -148,9 +148,9 @@ def test_fresh_rows_and_small_blocks_come_first_and_who_restarts_brokers_stands_
 
 
 @pytest.mark.parametrize(
-    ("rounds", "kind", "runs"), [(1, {}, 2), (2, {}, 2), (1, {"restarts": True}, 1), (1, {"is_fresh": True}, 1)]
+    ("rounds", "kind", "runs"), [(1, {}, 2), (2, {}, 3), (2, {"restarts": True}, 2), (2, {"is_fresh": True}, 2)]
 )
-def test_one_round_is_tried_before_it_counts_unless_that_makes_the_brokers_new(
+def test_a_row_is_tried_before_its_first_round_unless_that_makes_the_brokers_new(
     rounds: int, kind: dict[str, bool], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparison, "_SETTLE_S", 0)
@@ -166,7 +166,26 @@ def test_one_round_is_tried_before_it_counts_unless_that_makes_the_brokers_new(
         [Row("a", measure, **kind)]
     )
     assert len(measured) == runs
-    assert [figures[0].value for figures in journal.runs("a")["here"]] == [float(runs)] if rounds == 1 else [1.0, 2.0]
+    counted = [figures[0].value for figures in journal.runs("a")["here"]]
+    assert counted == [float(number) for number in range(runs - rounds + 1, runs + 1)]
+
+
+def test_on_a_new_cluster_a_row_is_tried_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clusters: type[Cluster]
+) -> None:
+    monkeypatch.setattr(comparison, "_SETTLE_S", 0)
+    monkeypatch.setattr(comparison, "warm", lambda _: None)
+    measured: list[int] = []
+
+    def measure(_: Run) -> list[Figure]:
+        # The second run, which is the first that counts, breaks the cluster.
+        measured.append(len(clusters.starts))
+        monkeypatch.setattr(clusters, "is_whole", lambda _: len(measured) != 2)
+        return [Figure("seconds", 1.0, "s")]
+
+    journal = Journal(None, {})
+    Runner(CONTESTANTS[:1], Plan(2), tmp_path, journal=journal, tell=lambda _: None).compare([Row("a", measure)])
+    assert measured == [1, 1, 2, 2]
 
 
 def test_what_is_barnabas_own_is_told_to_barnabas_alone(runner: Callable[..., Runner], clusters: type[Cluster]) -> None:
@@ -187,7 +206,8 @@ def test_every_system_is_warmed_once_before_the_first_round(tmp_path: Path, monk
     monkeypatch.setattr(comparison, "warm", lambda cluster: happened.append(f"{cluster.contestant.version} is warmed"))
     told = Runner(CONTESTANTS, Plan(2), tmp_path, journal=Journal(None, {}), tell=lambda _: None)
     told.compare([Row("a", measure)])
-    assert happened == ["here is warmed", "2.7.2 is warmed", "here runs", "2.7.2 runs", "2.7.2 runs", "here runs"]
+    tried_and_run = ["here runs"] * 2 + ["2.7.2 runs"] * 2
+    assert happened == ["here is warmed", "2.7.2 is warmed", *tried_and_run, "2.7.2 runs", "here runs"]
 
 
 @pytest.mark.parametrize(("brokers", "piece_s", "seconds"), [(1, 0.1, 60.0), (3, 0.1, 180.0), (1, 10.0, 200.0)])

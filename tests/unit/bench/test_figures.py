@@ -301,3 +301,18 @@ def test_points_of_a_curve_are_told_apart_and_drawn(tmp_path: Path) -> None:
     (picture,) = draw(found, tmp_path / "of-today")
     assert picture.name.startswith("of-today-growth")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("figure", "unit", "told"),
+    [
+        ("time without writes", "s", "time without writes (s)"),
+        ("seconds", "s", "seconds"),
+        ("MB/s", "MB/s", "MB/s"),
+        ("broker CPU s/GB", "s/GB", "broker CPU s/GB"),
+        ("exponent of seconds", "", "exponent of seconds"),
+    ],
+)
+def test_a_unit_is_told_unless_the_figure_says_it_as_a_word(figure: str, unit: str, told: str) -> None:
+    (result,) = results("row", {"here": [[Figure(figure, 1.0, unit)]]}, {})
+    assert f"| row, {told} |" in as_markdown(Comparison([result]), ABOUT)

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from bench.side_by_side.rows.life import GreatestMemory, gaps_of, outage, without_writes
+from bench.side_by_side.contestants import led_in_turn
+from bench.side_by_side.rows.life import GreatestMemory, ends_of_leader, gaps_of, outage, without_writes
 from bench.systems import System
 
 
@@ -16,6 +17,14 @@ def test_memory_that_was_given_back_counts() -> None:
             assert held[0] == held[-1], "it is in use"
         del held
     assert memory.pss_bytes > 200_000_000
+
+
+@pytest.mark.parametrize(("partitions", "brokers", "ends"), [(30, 3, [0, 27]), (3000, 3, [0, 2997]), (2, 3, [0])])
+def test_the_first_and_the_last_partition_of_a_leader(partitions: int, brokers: int, ends: list[int]) -> None:
+    assert ends_of_leader(partitions, brokers) == ends
+    led_by = led_in_turn(brokers, partitions, 1, first_leader=2)
+    assert {tuple(led_by[number]) for number in ends} == {(2,)}
+    assert not [number for number, (leader,) in led_by.items() if leader == 2 and not ends[0] <= number <= ends[-1]]
 
 
 class Scripted:

@@ -63,8 +63,15 @@ def test_without_kafkas_jars_nothing_could_be_run(capsys: pytest.CaptureFixture[
 
 
 def test_a_name_that_no_row_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--row", "no such"]) == 2
-    assert capsys.readouterr().err == "no row has no such in its name\n"
+    for names in (["--row", "no such"], ["--row", "latency", "--row", "no such"], ["--list", "--row", "no such"]):
+        assert main(names) == 2
+        assert capsys.readouterr() == ("", "no row has no such in its name\n")
+
+
+def test_no_round_is_too_few(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--rounds", "0"])
+    assert "--rounds 0: at least 1" in capsys.readouterr().err
 
 
 def test_a_journal_of_another_commit_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

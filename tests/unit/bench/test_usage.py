@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -52,6 +53,23 @@ def used(
 )
 def test_the_limiter_is_whoever_was_busy(usage: Usage, limiter: str) -> None:
     assert usage.limiter == limiter
+
+
+def test_brokers_that_fill_what_they_are_pinned_to_are_the_limit_though_none_of_their_threads_is() -> None:
+    usage = Usage(1.0, 0.95, 0.3, 0.3, 0.3, Machine(1.3, 0.0), 2)
+    assert usage.limiter == "waiting"
+    assert replace(usage, broker_cores=1).limiter == "broker"
+    assert replace(usage, broker_cores=2).limiter == "waiting"
+
+
+def test_where_brokers_may_run_is_asked_of_them() -> None:
+    process, before = psutil.Process(), sorted(os.sched_getaffinity(0))
+    try:
+        process.cpu_affinity(before[:1])
+        _, usage = watch(System("this", 0, (os.getpid(),)), lambda: 7)
+    finally:
+        process.cpu_affinity(before)
+    assert usage.broker_cores == 1
 
 
 def test_what_the_limiter_was_told_from_is_told_in_cores() -> None:

@@ -86,7 +86,7 @@ def _cells(result: Result) -> dict[str, str]:
 
 
 def _figure(result: Result) -> str:
-    unit = _SPELT.get(result.unit, result.unit)
-    has_unit = re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", result.figure) is not None
-    named = result.figure if has_unit or not unit else f"{result.figure} ({unit})"
+    words = re.escape(_SPELT.get(result.unit, result.unit))
+    has_unit = re.search(rf"(?<!\w){words}(?!\w)", result.figure) is not None
+    named = result.figure if has_unit or not result.unit else f"{result.figure} ({result.unit})"
     return named if result.at is None else f"{named} at {result.at:,g}"

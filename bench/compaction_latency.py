@@ -22,6 +22,7 @@ from barnabas.launcher.cluster import LocalCluster
 from bench.compaction import RESULTS, closed_segments
 from bench.compaction_log import LogShape, add_shape_options, make_log, shape_of
 from bench.guest_memory import kept_from_host
+from bench.percentiles import percentile
 
 LOG_TOPIC = "compacted"
 LOAD_TOPIC = "load"
@@ -50,12 +51,7 @@ class Measured:
 
 
 def summarize(values: list[float]) -> Latencies:
-    ordered = sorted(values)
-
-    def at(share: float) -> float:
-        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-    return Latencies(len(ordered), at(0.5), at(0.99), at(0.999), ordered[-1])
+    return Latencies(len(values), *(percentile(values, share) for share in (0.5, 0.99, 0.999, 1.0)))
 
 
 def prepare(cluster: LocalCluster, shape: LogShape, seed: int) -> tuple[Path, int]:

@@ -14,6 +14,7 @@ out, a run of neighbours for each, and it ends when each was answered once.
 import itertools
 import json
 import math
+import resource
 import selectors
 import socket
 import struct
@@ -263,6 +264,8 @@ def answer_check(kind: str, topic: str) -> Check:
 
 
 def main() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     given: dict[str, Any] = json.loads(sys.argv[1])
     endpoints = [
         Endpoint(each["host"], each["port"], each["connections"], _requests(given, each["partitions"]))

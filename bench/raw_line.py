@@ -25,6 +25,7 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Api
 from bench import frames
+from bench.percentiles import percentile
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -225,11 +226,6 @@ class Paced:
 
     def percentile_ms(self, share: float) -> float:
         return percentile(self.latencies_ms, share)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    found = sorted(values)
-    return found[min(len(found) - 1, int(len(found) * share))]
 
 
 async def pace(turns: Turns, *, rate: float, seconds: float) -> Paced:

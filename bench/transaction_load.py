@@ -18,7 +18,8 @@ from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.records import Record, build_batch
-from bench.raw_line import TRANSACTION, Line, coordinator_of, open_line, percentile, until_served
+from bench.percentiles import percentile
+from bench.raw_line import TRANSACTION, Line, coordinator_of, open_line, until_served
 
 _TIMEOUT_MS = 60_000
 
@@ -29,7 +30,6 @@ class Transactions:
 
     seconds: float
     latencies_ms: list[float] = field(default_factory=list)
-    retries: int = 0
 
     @property
     def rate(self) -> float:
@@ -51,7 +51,6 @@ class _Producer:
         self._producer_id = -1
         self._epoch = -1
         self._sequence = 0
-        self.retries = 0
 
     async def begin(self) -> None:
         request = InitProducerIdRequest(self._id, _TIMEOUT_MS)
@@ -76,7 +75,6 @@ class _Producer:
             if code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise_for(code)
                 return
-            self.retries += 1
             await asyncio.sleep(self._retry_s)
 
     def _record(self) -> ProduceRequest:
@@ -115,11 +113,7 @@ async def transactions(
 
 async def _produce(producer: _Producer, counts_from: float, counted: Transactions) -> None:
     ends = counts_from + counted.seconds
-    retries_before: int | None = None
     while (began := time.perf_counter()) < ends:
-        if began >= counts_from and retries_before is None:
-            retries_before = producer.retries
         await producer.transaction()
         if counts_from <= (ended := time.perf_counter()) < ends:
             counted.latencies_ms.append((ended - began) * 1000)
-    counted.retries += producer.retries - (retries_before or 0)

@@ -57,8 +57,10 @@ def broker_properties(
     return {**properties, **overrides}
 
 
-def start_broker(directory: Path, broker_id: int, properties: Mapping[str, str]) -> LocalProcess:
-    """Write the configuration file and start the process."""
+def start_broker(
+    directory: Path, broker_id: int, properties: Mapping[str, str], *, root: Path | None = None
+) -> LocalProcess:
+    """Write the configuration file and start the process, which takes our packages from `root` or `packages_root`."""
     own = broker_directory(directory, broker_id)
     own.mkdir(parents=True, exist_ok=True)
     config = own / "server.properties"
@@ -68,7 +70,7 @@ def start_broker(directory: Path, broker_id: int, properties: Mapping[str, str])
         [sys.executable, "-P", "-m", "broker.main", str(config)],
         log_file=broker_log_file(directory, broker_id),
         # A checkout that is not installed works as well: the broker's packages are found where ours are, or compiled.
-        environment=environment_with(packages_root()),
+        environment=environment_with(root or packages_root()),
     )
 
 

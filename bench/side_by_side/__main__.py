@@ -83,6 +83,12 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
+def file_system(directory: str) -> str:
+    """Of what kind the one is that a directory is on."""
+    mounted = [each for each in psutil.disk_partitions(all=True) if Path(directory).is_relative_to(each.mountpoint)]
+    return max(mounted, key=lambda each: len(each.mountpoint)).fstype
+
+
 def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> dict[str, Any]:
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -91,6 +97,7 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "python": platform.python_version(),
         "processor": _processor(),
+        "file_system": file_system(tempfile.gettempdir()),
         "barnabas": _first_line("git", "describe", "--always", "--dirty"),
         "way_of_records": "compiled" if is_current(own_root()) else "interpreted",
         "java": _first_line(java_command(), "-version"),
@@ -105,8 +112,8 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
 
 def _origin(about: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same for figures to stand beside each other."""
-    kept = ("machine", "cpus", "memory_gb", "processor", "python", "java", "kcat", "barnabas", "way_of_records")
-    return {name: about[name] for name in kept}
+    kept = ("machine", "cpus", "memory_gb", "processor", "file_system", "python", "java", "kcat", "barnabas")
+    return {name: about[name] for name in (*kept, "way_of_records")}
 
 
 def _tell(text: str) -> None:
@@ -167,6 +174,9 @@ def main(
         about = _about(given, rounds, sys.argv[1:] if arguments is None else arguments)
     except JarsNotAvailable as error:
         sys.stderr.write(f"Kafka cannot be run here: {error}\n")
+        return 2
+    if about["file_system"] == "tmpfs" and not given.smoke:
+        sys.stderr.write(f"{tempfile.gettempdir()} is in memory (tmpfs): set TMPDIR to a directory on a disk\n")
         return 2
     stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     if not given.smoke:

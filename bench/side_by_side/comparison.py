@@ -155,6 +155,7 @@ class Runner:
             for seat in seats:
                 open_seats.callback(seat.close)
             for seat in seats:
+                self._check_time()
                 try:
                     seat.cluster()
                 except Exception as error:  # noqa: BLE001 - the others go on; it is tried again

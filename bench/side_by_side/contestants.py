@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -26,6 +27,7 @@ from barnabas.client.connection import Address
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.launcher.broker_process import answers_api_versions, start_broker
+from barnabas.launcher.compiled import packages_root
 from barnabas.launcher.processes import LocalProcess
 from barnabas.launcher.sockets import free_port
 from barnabas.launcher.zookeeper import LocalZooKeeper
@@ -87,9 +89,12 @@ class Contestant:
 
 
 def barnabas() -> Contestant:
-    """Run from bytecode, as pip and the Dockerfile install it: what the first start compiles is kept for the others."""
+    """Run from bytecode, as pip and the Dockerfile install it: what the first start compiles is kept for the others.
+
+    Whether from the compiled copy is decided here, once for all starts.
+    """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    return Contestant("Barnabas", OURS, start_broker)
+    return Contestant("Barnabas", OURS, partial(start_broker, root=packages_root()))
 
 
 def kafka(release: KafkaRelease) -> Contestant:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.runtime.page_cache import pages_in_memory, pages_of
+from bench.side_by_side.__main__ import file_system
 from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.figures import Figure
 from bench.side_by_side.row import Run
-from bench.side_by_side.rows.volume import bare_rate, physical_share, pinned_to
+from bench.side_by_side.rows.volume import bare_rate, drop_from_memory, physical_share, pinned_to
 from tests.unit.bench.fake_clusters import CONTESTANTS, Cluster
 
 
@@ -39,3 +41,19 @@ def test_a_bare_loop_that_is_slower_than_a_broker_judges_nobody(bare: float, is_
     share = physical_share(Figure("MB/s", 1000.0, "MB/s", "broker", is_rate=True), bare)
     assert share.value == pytest.approx(1000.0 / bare)
     assert (not share.unjudged) is is_judged
+
+
+def test_what_only_the_disk_is_to_have_leaves_the_memory_and_other_topics_stay(tmp_path: Path) -> None:
+    if file_system(str(tmp_path)) == "tmpfs":
+        pytest.skip("the directory of temporary files is in memory alone")
+    size, left = 1 << 20, {}
+    for name in ("read-0", "read-1", "other-0"):
+        segment = tmp_path / "broker-1/logs" / name / "0.log"
+        segment.parent.mkdir(parents=True)
+        segment.write_bytes(bytes(size))
+        left[name] = segment
+    drop_from_memory(Run(Cluster(CONTESTANTS[0], tmp_path), tmp_path, 1.0), "read")
+    for name, segment in left.items():
+        with segment.open("rb") as file:
+            # None where the kernel does not tell.
+            assert pages_in_memory(file.fileno(), 0, size) in {None, 0 if name != "other-0" else pages_of(0, size)}

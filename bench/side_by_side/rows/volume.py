@@ -255,7 +255,7 @@ _ALL: Final = {"acks": -1, "partitions": 6}
 _CORE: Final = (
     replayed(_SMALL),
     replayed(replace(_LARGE, **_ALL)),
-    by_librdkafka(Shape(_CLIENT_PAYLOAD, 100)),
+    by_librdkafka(_SMALL),
     by_producer_performance(Shape(_CLIENT_PAYLOAD, 1000, partitions=6, acks=-1)),
     drained(replace(_LARGE, payload_bytes=_CLIENT_PAYLOAD)),
 )

@@ -15,6 +15,7 @@ AIMS = {
     "produce, librdkafka": {"broker CPU s/GB": CPU},
     "produce, ProducerPerformance": {"broker CPU s/GB": CPU},
     "consume, broker-bound, warm": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU, SHARE: "at least 0.7"},
+    "consume, broker-bound, warm, 1000 B, 6 partitions, acks=all": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, broker-bound, warm, pinned": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, broker-bound, cold": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, librdkafka": {"broker CPU s/GB": CPU},

@@ -63,13 +63,13 @@ def test_brokers_that_fill_what_they_are_pinned_to_are_the_limit_though_none_of_
 
 
 def test_where_brokers_may_run_is_asked_of_them() -> None:
-    process, before = psutil.Process(), sorted(os.sched_getaffinity(0))
-    try:
-        process.cpu_affinity(before[:1])
-        _, usage = watch(System("this", 0, (os.getpid(),)), lambda: 7)
-    finally:
-        process.cpu_affinity(before)
-    assert usage.broker_cores == 1
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as broker:
+        system = System("any", 0, (broker.pid,))
+        every = os.sched_getaffinity(broker.pid)
+        assert watch(system, lambda: 7)[1].broker_cores == len(every)
+        system.pin({max(every)})
+        assert watch(system, lambda: 7)[1].broker_cores == 1
+        broker.communicate()
 
 
 def test_what_the_limiter_was_told_from_is_told_in_cores() -> None:

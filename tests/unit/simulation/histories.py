@@ -181,7 +181,10 @@ def put_two_at_one_offset(history: History, random: Random) -> None:
 
 def swap(history: History, random: Random) -> None:
     """Two records of one producer change places, in what it was told and in what was read."""
-    first, second = [one for one in acknowledged(history) if one.client == "producer-0"][:2]
+    of_producers: dict[str, list[Produce]] = {}
+    for one in acknowledged(history):
+        of_producers.setdefault(one.client, []).append(one)
+    first, second = max(of_producers.values(), key=len)[:2]
     assert first.offset is not None
     assert second.offset is not None
     place = {first.value: second.offset, second.value: first.offset}

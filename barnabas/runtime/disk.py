@@ -23,6 +23,11 @@ OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, 
 """Errors that say nothing of the device: the process or the machine has too much open."""
 
 _PROBE_STRIDE: Final = 128 * 1024
+_PIECE_BYTES: Final = 256 * 1024
+"""Of a large write. The page cache takes memory in pieces as large as what is written at once: small ones cost more each
+(1.45 s of CPU by GB with 64 KiB, 1.33 with this), and larger ones are of blocks that a virtual machine has given back to
+its host and asks for again (1 MB each: 0.96 to 1.61 s by GB, with this 0.88 to 1.12).
+"""
 
 
 class File(Protocol):
@@ -189,13 +194,12 @@ class SystemFile:
 
     def pwrite(self, data: Buffer, position: int) -> None:
         size = len(data)
-        # Whole: the page cache takes memory in pieces as large as what is written at once.
-        written = os.pwrite(self._descriptor, data, position)
+        written = os.pwrite(self._descriptor, data, position) if size <= _PIECE_BYTES else 0
         if written == size:
             return
         view = memoryview(data)
         while written < size:
-            count = os.pwrite(self._descriptor, view[written:], position + written)
+            count = os.pwrite(self._descriptor, view[written : written + _PIECE_BYTES], position + written)
             if count == 0:
                 raise OSError(errno.EIO, "the device accepted no bytes", self._path)
             written += count

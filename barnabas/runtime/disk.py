@@ -24,9 +24,9 @@ OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, 
 
 _PROBE_STRIDE: Final = 128 * 1024
 _PIECE_BYTES: Final = 256 * 1024
-"""Of a large write. The page cache takes memory in pieces as large as what is written at once: small ones cost more each
-(1.45 s of CPU by GB with 64 KiB, 1.33 with this), and larger ones are of blocks that a virtual machine has given back to
-its host and asks for again (1 MB each: 0.96 to 1.61 s by GB, with this 0.88 to 1.12).
+"""Of a large write. The page cache takes memory in pieces as large as what is written at once: small ones cost more
+(1.45 s of CPU by GB with 64 KiB, 1.33 with this), and larger ones are of blocks that a virtual machine has given back
+to its host and asks for again (with 1 MB 0.96 to 1.61 s by GB, with this 0.88 to 1.12).
 """
 
 

@@ -22,7 +22,7 @@ from barnabas.launcher.cluster import LocalCluster
 from bench.compaction import RESULTS, closed_segments
 from bench.compaction_log import LogShape, add_shape_options, make_log, shape_of
 from bench.guest_memory import kept_from_host
-from bench.percentiles import percentile
+from bench.percentiles import percentiles
 
 LOG_TOPIC = "compacted"
 LOAD_TOPIC = "load"
@@ -51,7 +51,7 @@ class Measured:
 
 
 def summarize(values: list[float]) -> Latencies:
-    return Latencies(len(values), *(percentile(values, share) for share in (0.5, 0.99, 0.999, 1.0)))
+    return Latencies(len(values), *percentiles(values, 0.5, 0.99, 0.999, 1.0))
 
 
 def prepare(cluster: LocalCluster, shape: LogShape, seed: int) -> tuple[Path, int]:

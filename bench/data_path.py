@@ -15,7 +15,6 @@ import asyncio
 import json
 import os
 import platform
-import signal
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ import psutil
 
 from barnabas.client.connection import Address
 from bench import frames, systems
+from bench.ending import exit_on_sigterm
 from bench.raw_line import write_first
 from bench.side_by_side import clients
 from bench.side_by_side.clients import ProgramMissing, Shape
@@ -367,8 +367,7 @@ def main() -> int:
     if chosen and not script.is_file():
         sys.stderr.write(f"{script}: the prototype to compare with is not there; name its script with --prototype\n")
         return 1
-    # Whoever ends the run ends its brokers too.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on_sigterm()
     scale, settle_s = (_SMOKE_SCALE, 0.0) if given.smoke else (1.0, _SETTLE_S)
     rounds, idle_seconds = (1, 2.0) if given.smoke else (given.rounds, given.idle_seconds)
     about = _about(rounds)

@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any, Final
 
 from bench import frames
-from bench.percentiles import percentile
+from bench.percentiles import percentiles
 
 RECORD_BYTES: Final = 100
 _TICK_S: Final = 0.001
@@ -179,7 +179,7 @@ def latencies_ms(first: int, end: int, now: float, *, rate: float) -> list[float
 
 def _percentiles(latencies: list[float]) -> dict[str, float]:
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-    return {name: percentile(latencies, share) for name, share in shares.items()}
+    return dict(zip(shares, percentiles(latencies, *shares.values()), strict=True))
 
 
 def main() -> None:

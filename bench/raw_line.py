@@ -50,6 +50,11 @@ class WrongAnswer(Exception):
     """An answer is not the one that every such request gets."""
 
 
+def unexpected(frame: bytearray, expected: bytes | None) -> str | None:
+    """What is wrong with an answer; None if it is the one that every such request gets."""
+    return None if frame == expected else f"{bytes(frame)!r} where {expected!r} is answered to others"
+
+
 class Line(FrameReceiver):
     """One connection; made by `open_line`. Answers come in the order of the requests."""
 
@@ -98,8 +103,7 @@ class Line(FrameReceiver):
                 asked.set_result(frame)
             return
         self.latencies_ms.append((time.perf_counter() - asked) * 1000)
-        if frame != self.expected:
-            self._lost = f"{bytes(frame)!r} where {self.expected!r} is answered to others"
+        self._lost = unexpected(frame, self.expected) or self._lost
 
     def channel_lost(self, reason: str) -> None:
         self._lost = self._lost or reason

@@ -19,20 +19,19 @@ import json
 import math
 import platform
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import psutil
 
 from barnabas.launcher.compiled import is_current
 from barnabas.runtime.packages import own_root
+from bench.ending import exit_on_sigterm
 from bench.guest_memory import kept_from_host
 from bench.kafka_releases import KAFKA_3_9, RELEASES
 from bench.side_by_side import contestants, report
@@ -200,12 +199,6 @@ def main(
     return int(runner.has_failed(rows))
 
 
-def _end(number: int, _: FrameType | None) -> NoReturn:
-    # Once: another would break off the end of the brokers.
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
-
-
 def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, keep: Path | None) -> None:
     table = report.as_markdown(comparison, about)
     sys.stdout.write(table)
@@ -218,6 +211,5 @@ def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, 
 
 
 if __name__ == "__main__":
-    # Whoever ends the run ends its brokers too.
-    signal.signal(signal.SIGTERM, _end)
+    exit_on_sigterm()
     sys.exit(main())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench import group_load, transaction_load
-from bench.raw_line import Line, WrongAnswer, pace
+from bench.raw_line import Line, WrongAnswer, pace, unexpected
 from bench.side_by_side.figures import Figure
 from bench.side_by_side.row import Row, Run
 from bench.side_by_side.usage import Usage, Watch, watch
@@ -111,8 +111,8 @@ async def _repeat(line: Line, frames: Sequence[bytes], ends_s: float) -> int:
     count = 0
     while time.perf_counter() < ends_s:
         answer = await line.exchange(frames[count % len(frames)])
-        if bytes(answer) != line.expected:
-            raise WrongAnswer(f"{bytes(answer)!r} where {line.expected!r} is answered to others")
+        if wrong := unexpected(answer, line.expected):
+            raise WrongAnswer(wrong)
         count += 1
     return count
 

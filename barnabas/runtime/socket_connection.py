@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, cast
 
 from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.gathered_sends import GatheredSends
 from barnabas.runtime.network import SLICE_WEIGHT_BYTES, ConnectionOptions, FrameSink, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_room import SocketRoom
@@ -45,7 +46,7 @@ _NOW_WITH_MORE: Final = int(socket.MSG_DONTWAIT | socket.MSG_MORE)
 class SharedBuffers:
     """What the connections of one loop have in common."""
 
-    __slots__ = ("budget", "forget", "head", "room", "staged", "staging", "traffic", "warm")
+    __slots__ = ("budget", "forget", "head", "room", "sends", "staged", "staging", "traffic", "warm")
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class SharedBuffers:
         self.head = self.staging[:_HEAD_BYTES]
         self.budget = budget
         self.room = SocketRoom()
+        self.sends = GatheredSends()
         self.traffic = traffic
         self.warm = warm
         self.forget = forget
@@ -205,14 +207,19 @@ class SocketConnection:
                 self._usual_bytes = min(self._frame_bytes, _TRUSTED_BYTES)
                 self._shared.budget.complete(self)
                 sink.frame_received(frame)
-                sink.frames_done()
+                self._shared.sends.add(self)
             elif self._filled == len(self._frame):
                 self._grow()
             return
         end = len(self._rest) + nbytes
         self._cut_frames(sink, end)
         if not self._closing:
-            sink.frames_done()
+            self._shared.sends.add(self)
+
+    def send_gathered(self) -> None:
+        """Let the sink send: the answers to what was handed over, and to what peers of this turn asked."""
+        if not self._closing and self._sink is not None:
+            self._sink.frames_done()
 
     def _cut_frames(self, sink: FrameSink, end: int) -> None:
         """Hand over the whole frames in the first `end` bytes of the staging area and keep the rest."""

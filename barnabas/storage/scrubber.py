@@ -60,6 +60,8 @@ _CLEARED_FOR_MS: Final = 10 * 60_000
 """How long a place where nothing was found is not looked at again: who cannot read there must not hold up the pass."""
 _LEAST_COST_BYTES: Final = 16 * 1024
 """What a piece counts for at least, so that thousands of small logs are no burst."""
+_BATCH_COST_BYTES: Final = 1024
+"""What a batch counts for at least: that many of them are small must not make the pass costly, it takes longer."""
 
 
 @dataclass(slots=True)
@@ -233,7 +235,9 @@ class Scrubber:
             if course.suspected is not None and piece.damaged and is_sure:
                 self._leave(course, directory)
             await self._maybe_keep(directory, course)
-        return max(_LEAST_COST_BYTES, 0 if piece is None else piece.checked_bytes)
+        if piece is None:
+            return _LEAST_COST_BYTES
+        return max(_LEAST_COST_BYTES, piece.checked_bytes, piece.batches * _BATCH_COST_BYTES)
 
     def _take_suspects(self, directory: LogDirectory, course: _Course) -> None:
         """Note what is to be looked at, and leave the pass for it: it goes on where its record says."""

@@ -48,7 +48,8 @@ OWN_KEYS: Final = (
         LONG,
         4 * 1024 * 1024,
         MEDIUM,
-        "Bytes of the logs whose checksums are checked in a second, in the background; 0: only where a read failed.",
+        "Bytes of the logs whose checksums are checked in a second, in the background, a batch for 1 KB at least; "
+        "0: only where a read failed.",
         at_least(0),
         acts=True,
         dynamic=True,

@@ -92,6 +92,16 @@ async def test_a_good_log_is_checked_whole_once_in_an_interval():
     assert (world.scrubber.count.checked_bytes, world.told) == (20 * ONE, [])
 
 
+class LargeSegments(World):
+    config = LogConfig(segment_bytes=1 << 20)
+
+
+async def test_a_small_batch_counts_for_a_kilobyte_so_that_many_of_them_cost_no_more():
+    world = await LargeSegments().start(200)
+    assert await world.scrubber.step(world.directory) == 200 * 1024
+    assert world.scrubber.count.checked_bytes == 200 * ONE
+
+
 @pytest.mark.parametrize("at", [10, 65])
 async def test_damage_is_refused_and_the_rest_is_read(at):
     world = await World().start(10)

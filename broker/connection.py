@@ -11,11 +11,12 @@ import logging
 from collections import deque
 from typing import Any, Final
 
+from barnabas.runtime.completion import Completion
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Connection, Part
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
 from broker.fetch_sessions import FollowerLine
-from broker.registry import NO_RESPONSE, CloseConnection, Parked, Route
+from broker.registry import NO_RESPONSE, CloseConnection, Later, Parked, Route
 from broker.services import RequestContext, Services
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class _Answer:
         self.parts: list[Part] | None = None
         self.is_ready = False
         self.is_dropped = False
-        self.parked: asyncio.Future[Any] | None = None
+        self.parked: Later | None = None
 
     def drop(self) -> None:
         """It will not be sent: let go of its records, and wait for it no more."""
@@ -102,7 +103,7 @@ class ClientConnection:
         self._waiting: deque[tuple[bytearray, int]] = deque()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
-        self._running: asyncio.Future[Any] | None = None
+        self._running: Later | None = None
         self._is_reading = True
         self._refused: str | None = None
         self._closed = False
@@ -230,7 +231,7 @@ class ClientConnection:
             self._await(answer, task, frame)
             return
         self._connection.frame_finished(frame)
-        if isinstance(result, asyncio.Future):
+        if isinstance(result, (Completion, asyncio.Future)):
             self._running = result
             answer.ordered_us = self._clock.monotonic_us()
             self._await(answer, result)
@@ -306,12 +307,12 @@ class ClientConnection:
             return
         self._ready(answer, result)
 
-    def _await(self, answer: _Answer, future: "asyncio.Future[Any]", frame: bytearray | None = None) -> None:
+    def _await(self, answer: _Answer, future: Later, frame: bytearray | None = None) -> None:
         """Go on when the future is done: with a frame it is a task whose effects are not ordered before that."""
         answer.parked = future
         future.add_done_callback(lambda done: self._on_done(answer, done, frame))
 
-    def _on_done(self, answer: _Answer, future: "asyncio.Future[Any]", frame: bytearray | None) -> None:
+    def _on_done(self, answer: _Answer, future: Later, frame: bytearray | None) -> None:
         if frame is not None:
             self._connection.frame_finished(frame)
         if self._running is future:
@@ -335,7 +336,11 @@ class ClientConnection:
                 self._settle(answer, result)
             else:
                 self._ready(answer, result)
-            self._start_waiting_soon()
+            if self._answers or self._waiting or not self._is_reading:
+                self._start_waiting_soon()
+            else:
+                # It was the last one: there is nothing that could leave with it.
+                self.frames_done()
             return
         if not answer.is_dropped:
             self._fail(answer, reason)

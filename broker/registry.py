@@ -7,23 +7,24 @@ start (answers leave in the order of the requests in any case):
 
 - a response message: answered, the next may start;
 - a coroutine: the next starts when it is done, as in Kafka, where a connection has one request at a time;
-- a future: the same, without a task of its own;
-- `Parked(future)`: the request's effects are ordered (its records are appended), the next may start now, and the
-  answer is the future's result; a coroutine may also return one;
+- a future or a completion (`barnabas.runtime.completion`): the same, without a task of its own;
+- `Parked(future)`, of either kind: the request's effects are ordered (its records are appended), the next may start
+  now, and the answer is the future's result; a coroutine may also return one;
 - `NO_RESPONSE`: nothing is sent (Produce with acks=0).
 
-`CloseConnection` raised by a handler, or set on a parked future, ends the connection without an answer.
+`CloseConnection` raised by a handler, or set on what is parked, ends the connection without an answer.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from barnabas.protocol.compiler import Decode, Frame
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import Api
+from barnabas.runtime.completion import Completion
 
 
 class NoResponse(Enum):
@@ -32,18 +33,19 @@ class NoResponse(Enum):
     NO_RESPONSE = "no response"
 
 
+Later: TypeAlias = "asyncio.Future[Any] | Completion[Any]"
 NO_RESPONSE: Final = NoResponse.NO_RESPONSE
 
 
 class Parked:
     """An answer that comes later while the connection's next request may start already.
 
-    A future is cancelled if the connection ends first.
+    The future is cancelled if the connection ends first.
     """
 
     __slots__ = ("future",)
 
-    def __init__(self, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, future: "Later") -> None:
         self.future = future
 
 

@@ -13,10 +13,13 @@ import asyncio
 from typing import Final, TypeAlias
 
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.completion import Completion
 from replication.waiters import OffsetWaiters
 
 AFTER_APPEND: Final = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-Waiters: TypeAlias = "OffsetWaiters[asyncio.Future[None]]"
+Wait: TypeAlias = "Completion[None] | asyncio.Future[None]"
+Waiters: TypeAlias = OffsetWaiters[Completion[None]]
+WaitingTasks: TypeAlias = OffsetWaiters["asyncio.Future[None]"]
 
 
 class PartitionRefused(Exception):
@@ -38,7 +41,7 @@ class Acknowledgements:
         """By the high watermark."""
         self.durable: Final[Waiters] = OffsetWaiters()
         """By the recovery point."""
-        self.trimmed: Final[Waiters] = OffsetWaiters()
+        self.trimmed: Final[WaitingTasks] = OffsetWaiters()
         """By the low watermark: what lies below is gone from all live replicas."""
 
     def end(self) -> None:
@@ -54,30 +57,29 @@ class Acknowledgements:
         fail(self.trimmed, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def wait_for(waiters: Waiters, offset: int) -> "asyncio.Future[None]":
-    """A future that is done when `offset` is reached; it fails with PartitionRefused when that can no longer be."""
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiters.add(offset, future)
-    return future
+def wait_for(waiters: Waiters, offset: int) -> Completion[None]:
+    """Done when `offset` is reached; it fails with PartitionRefused when that can no longer be."""
+    wait: Completion[None] = Completion()
+    waiters.add(offset, wait)
+    return wait
 
 
-def complete(waiters: Waiters, offset: int) -> None:
+def complete(waiters: Waiters | WaitingTasks, offset: int) -> None:
     """Let go of those who waited for `offset` or less."""
-    for future in waiters.pop_reached(offset):
-        if not future.done():
-            future.set_result(None)
+    for wait in waiters.pop_reached(offset):
+        if not wait.done():
+            wait.set_result(None)
 
 
-def fail(waiters: Waiters, error: ErrorCode) -> None:
+def fail(waiters: Waiters | WaitingTasks, error: ErrorCode) -> None:
     """Tell everyone that it will not be."""
-    for future in waiters.pop_all():
-        if not future.done():
-            refuse(future, error)
+    for wait in waiters.pop_all():
+        if not wait.done():
+            refuse(wait, error)
 
 
-def refuse(future: "asyncio.Future[None]", error: ErrorCode) -> "asyncio.Future[None]":
+def refuse(wait: Wait, error: ErrorCode) -> None:
     """Fail one wait."""
-    future.set_exception(PartitionRefused(error))
-    # Whoever waited may be gone; an exception that nobody looks at would be reported to the loop.
-    future.exception()
-    return future
+    wait.set_exception(PartitionRefused(error))
+    # Whoever waited may be gone; an exception of a future that nobody looks at would be reported to the loop.
+    wait.exception()

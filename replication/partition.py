@@ -12,13 +12,13 @@ What a leader knows of its followers is `replication.leader`; the log and what a
 `replication.replica`.
 """
 
-import asyncio
 import logging
 from functools import partial
 from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from barnabas.runtime.completion import Completion
 from barnabas.storage.append import AppendInfo, AppendOrigin, AppendRejected, LongConversion, PreparedAppend
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
@@ -279,10 +279,10 @@ class Partition(Replica):
             self.notify_followers()
         self._advance()
 
-    def when_acknowledged(self, info: AppendInfo, *, acks: int) -> "asyncio.Future[None] | None":
+    def when_acknowledged(self, info: AppendInfo, *, acks: int) -> Completion[None] | None:
         """What the answer to an append has to wait for; None when nothing. To be asked before the loop turns again.
 
-        The future fails with PartitionRefused when this replica stops leading first, or when so many replicas have left
+        The wait fails with PartitionRefused when this replica stops leading first, or when so many replicas have left
         the in-sync set that fewer than min.insync.replicas have the records. A duplicate waits like its original.
         """
         end = info.last_offset + 1
@@ -292,11 +292,12 @@ class Partition(Replica):
             return wait_for(self._waits.durable, end)
         return None
 
-    def when_committed(self, end_offset: int) -> "asyncio.Future[None] | None":
+    def when_committed(self, end_offset: int) -> Completion[None] | None:
         """The same for all that lies below an offset, with acks=all."""
         if self._lacks_replicas:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            return refuse(future, AFTER_APPEND)
+            refused: Completion[None] = Completion()
+            refuse(refused, AFTER_APPEND)
+            return refused
         return wait_for(self._waits.committed, end_offset) if self.log.high_watermark < end_offset else None
 
     def _after_exchange(self) -> None:

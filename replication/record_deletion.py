@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.read import OffsetOutOfRange
-from replication.acknowledgements import PartitionRefused, Waiters, complete, wait_for
+from replication.acknowledgements import PartitionRefused, WaitingTasks, complete
 from replication.ports import ReplicationPorts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class RecordDeletion:
 
     __slots__ = ("_keeping_start", "_partition", "_ports", "_trimmed")
 
-    def __init__(self, partition: "Partition", trimmed: Waiters, ports: ReplicationPorts) -> None:
+    def __init__(self, partition: "Partition", trimmed: WaitingTasks, ports: ReplicationPorts) -> None:
         self._partition = partition
         self._trimmed = trimmed
         self._ports = ports
@@ -68,7 +68,9 @@ class RecordDeletion:
         if partition.has_start_to_keep and not self._keeping_start:
             self._keeping_start = True
             self._ports.spawn(self._keep_own_start(), name=f"start of {partition.topic_partition}")
-        return wait_for(self._trimmed, offset)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._trimmed.add(offset, future)
+        return future
 
     async def _keep_own_start(self) -> None:
         partition = self._partition

@@ -32,6 +32,7 @@ from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from barnabas.runtime.completion import Completion
 from broker.down_conversion import BATCHES_SINCE, PARTITION_BYTES
 from broker.fetch_check import check_reads
 from broker.fetch_conversion import ZSTD_SINCE, convert_reads, refuse_zstd
@@ -48,7 +49,7 @@ _SESSIONS_SINCE: Final = 7
 
 
 def handle(request: FetchRequest, context: RequestContext) -> Any:
-    """Answer now if that is due, else a future that is done when it is."""
+    """Answer now if that is due, else a completion that is done when it is."""
     plan = _plan(request, context)
     if plan.error is not ErrorCode.NONE:
         key = FOLLOWER_FETCH if request.replica_id >= 0 else messages.API.key
@@ -107,13 +108,13 @@ class _Fetch:
 
     __slots__ = (
         "_context",
-        "_future",
         "_gathered_from",
         "_grew",
         "_is_due",
         "_is_follower",
         "_looks_again",
         "_min_bytes",
+        "_parked",
         "_plan",
         "_reader",
         "_reads",
@@ -152,7 +153,7 @@ class _Fetch:
         self._reads: list[PartitionRead] = []
         self._watched: list[Partition] = []
         self._timer: asyncio.TimerHandle
-        self._future: asyncio.Future[Any] | None = None
+        self._parked: Completion[Any] | None = None
         self._is_due = False
         self._looks_again = False
         self._gathered_from: int | None = None
@@ -210,15 +211,14 @@ class _Fetch:
 
     # Waiting.
 
-    def park(self) -> "asyncio.Future[Any]":
+    def park(self) -> Completion[Any]:
         """Wait for a change of a partition, or for the time to be over; the result is the answer.
 
         Of who `answers_later` it is None.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._future = future
-        self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._on_due)
+        parked: Completion[Any] = Completion()
+        self._parked = parked
+        self._timer = asyncio.get_running_loop().call_later(self._request.max_wait_ms / 1000, self._on_due)
         session = self._plan.session
         if session is not None:
             session.park(self)
@@ -234,10 +234,10 @@ class _Fetch:
                     self._watched.append(partition)
 
         # A method and no function in here: compiled, those that name each other are a cycle, left to the collector.
-        future.add_done_callback(self._leave)
-        return future
+        parked.add_done_callback(self._leave)
+        return parked
 
-    def _leave(self, _: "asyncio.Future[Any]") -> None:
+    def _leave(self, _: Completion[Any]) -> None:
         self._timer.cancel()
         if self._plan.session is not None:
             self._plan.session.unpark(self)
@@ -270,15 +270,18 @@ class _Fetch:
 
     def _look_again(self) -> None:
         self._looks_again = False
-        future = self._future
-        if future is None or future.done():
+        parked = self._parked
+        if parked is None or parked.done():
             return
         try:
-            if self.read():
-                future.set_result(None if self.answers_later else self.answer())
+            if not self.read():
+                return
+            answer = None if self.answers_later else self.answer()
         except Exception as error:  # noqa: BLE001 - the connection tells it and ends
             release(self._reads)
-            future.set_exception(error)
+            parked.set_exception(error)
+            return
+        parked.set_result(answer)
 
     # Answering.
 
@@ -286,7 +289,7 @@ class _Fetch:
     def has_records(self) -> bool:
         return any(read.records is not None for read in self._reads)
 
-    async def finish(self, *, after: "asyncio.Future[Any] | None" = None) -> FetchResponse:
+    async def finish(self, *, after: Completion[Any] | None = None) -> FetchResponse:
         """When the wait is over, check or convert (versions 0 to 3) what was read, and answer."""
         if after is not None:
             await after

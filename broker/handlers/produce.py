@@ -50,6 +50,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas.runtime.completion import Completion
 from barnabas.storage.append import UNKNOWN_OFFSET, AppendInfo, AppendRejected
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.partition_access import find_partition, require_known
@@ -122,9 +123,9 @@ class _Produce:
         self._topics: list[TopicProduceResponse] = []
         self._slow: list[tuple[Partition, memoryview, PartitionProduceResponse]] = []
         self._unverified: list[tuple[Partition, Guard]] = []
-        self._pending: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
+        self._pending: list[tuple[Completion[None], PartitionProduceResponse]] = []
         self._response: ProduceResponse
-        self._done: asyncio.Future[ProduceResponse]
+        self._done: Completion[ProduceResponse]
         self._open_answers: int
         self._timer: asyncio.TimerHandle
 
@@ -241,8 +242,8 @@ class _Produce:
             answer.error_code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         else:
             self._count_traffic(partition, info)
-        if self._acks and (future := partition.when_acknowledged(info, acks=self._acks)) is not None:
-            self._pending.append((future, answer))
+        if self._acks and (wait := partition.when_acknowledged(info, acks=self._acks)) is not None:
+            self._pending.append((wait, answer))
 
     def _count_traffic(self, partition: Partition, info: AppendInfo) -> None:
         traffic = self._context.broker.metrics.topic(partition.topic_partition.topic)
@@ -301,23 +302,23 @@ class _Produce:
 
     # Methods and no functions in a function: compiled, those that name each other are a cycle, left to the collector.
 
-    def _when_acknowledged(self, response: ProduceResponse) -> "asyncio.Future[ProduceResponse]":
+    def _when_acknowledged(self, response: ProduceResponse) -> Completion[ProduceResponse]:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[ProduceResponse] = loop.create_future()
+        done: Completion[ProduceResponse] = Completion()
         self._response = response
         self._done = done
         self._open_answers = len(self._pending)
         self._timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, self._expire)
         done.add_done_callback(self._stop_timer)
-        for future, answer in self._pending:
-            future.add_done_callback(partial(self._settle, answer))
+        for wait, answer in self._pending:
+            wait.add_done_callback(partial(self._settle, answer))
         return done
 
-    def _settle(self, answer: PartitionProduceResponse, future: "asyncio.Future[None]") -> None:
+    def _settle(self, answer: PartitionProduceResponse, wait: Completion[None]) -> None:
         # As in Kafka the answer keeps the offset that the records have got.
-        if future.cancelled():
+        if wait.cancelled():
             self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)
-        elif (error := future.exception()) is not None:
+        elif (error := wait.exception()) is not None:
             assert isinstance(error, PartitionRefused)
             self._fail(answer, error.error, error.message)
         self._open_answers -= 1
@@ -326,10 +327,10 @@ class _Produce:
             done.set_result(self._response)
 
     def _expire(self) -> None:
-        for future, _ in self._pending:
-            future.cancel()
+        for wait, _ in self._pending:
+            wait.cancel()
 
-    def _stop_timer(self, _: "asyncio.Future[ProduceResponse]") -> None:
+    def _stop_timer(self, _: Completion[ProduceResponse]) -> None:
         self._timer.cancel()
 
 

@@ -6,7 +6,7 @@ Its disk and threads are those of `ReplicaWorld`, so a test decides when a write
 import asyncio
 import random
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -30,6 +30,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
 )
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, build_end_txn_marker
+from barnabas.runtime.completion import Completion
 from barnabas.runtime.disk import FileSlice
 from barnabas.runtime.network import Part
 from barnabas.storage.append import AppendOrigin
@@ -131,7 +132,7 @@ async def answer_of(result: Any) -> Any:
         result = await result
     if isinstance(result, Parked):
         result = await result.future
-    if isinstance(result, asyncio.Future):
+    if isinstance(result, Awaitable):
         result = await result
     return result
 
@@ -244,14 +245,14 @@ def fetch_now(broker: DataBroker, request: FetchRequest, *, version: int = 12) -
     return Fetched(response)
 
 
-def start_waiting(broker: DataBroker, request: FetchRequest, *, version: int = 12) -> "asyncio.Future[FetchResponse]":
+def start_waiting(broker: DataBroker, request: FetchRequest, *, version: int = 12) -> Completion[FetchResponse]:
     """A fetch that parks; it must."""
     future = start_fetch(broker, request, version=version)
-    assert isinstance(future, asyncio.Future), "the fetch was answered at once"
+    assert isinstance(future, Completion), "the fetch was answered at once"
     return future
 
 
-async def fetched(future: "asyncio.Future[FetchResponse]") -> Fetched:
+async def fetched(future: Completion[FetchResponse]) -> Fetched:
     return Fetched(await future)
 
 

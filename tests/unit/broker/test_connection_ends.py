@@ -1,7 +1,9 @@
 """How connections end: every frame and every slice is let go once, and no answer overtakes one that never comes."""
 
 import asyncio
+import itertools
 import struct
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import heartbeat
 from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.runtime.completion import Completion
 from broker.connection import ClientConnection
 from broker.handlers import api_versions, produce
 from broker.metrics import BrokerMetrics
@@ -18,7 +21,7 @@ from broker.registry import CloseConnection, Handler, Parked, Registry
 from replication.partition import Partition
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.broker.data_broker import DataBroker, Peer, PeerWire, fetch_request, pins, produce_request
+from tests.unit.broker.data_broker import CountedReads, DataBroker, Peer, PeerWire, fetch_request, pins, produce_request
 from tests.unit.replication.replica_world import FLUSH_EACH, append_now
 from tests.unit.storage.logs import batch
 
@@ -71,7 +74,7 @@ def future() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
 
 
-async def after(event: "asyncio.Future[Any]", error: Exception | None = None) -> Any:
+async def after(event: "asyncio.Future[Any] | Completion[Any]", error: Exception | None = None) -> Any:
     """A handler's work that ends with an answer or an error."""
     await event
     if error is not None:
@@ -79,14 +82,44 @@ async def after(event: "asyncio.Future[Any]", error: Exception | None = None) ->
     return RESPONSE
 
 
+KINDS = pytest.mark.parametrize("later", [future, Completion[Any]], ids=["future", "completion"])
+
+
+# Answers that come later.
+
+
+@virtual_time
+async def test_the_last_answer_that_is_open_leaves_at_once_and_others_together() -> None:
+    parked = [Completion[Any]() for _ in range(3)]
+    side = Side(*map(Parked, parked))
+    side.receive(1, 2, 3)
+    parked[0].set_result(RESPONSE)
+    assert side.answered == [], "others may come in this turn"
+    parked[1].set_result(RESPONSE)
+    await turns(1)
+    assert side.answered == [1, 2]
+    parked[2].set_result(RESPONSE)
+    assert side.answered == [1, 2, 3]
+
+
+@virtual_time
+async def test_what_is_done_when_it_is_parked_is_answered() -> None:
+    done = Completion[Any]()
+    done.set_result(RESPONSE)
+    side = Side(Parked(done), done, RESPONSE)
+    side.receive(1, 2, 3)
+    assert side.answered == [1, 2, 3]
+
+
 # Answers that fail.
 
 
+@KINDS
 @pytest.mark.parametrize("error", [ZeroDivisionError(), CloseConnection("because")])
-def test_no_answer_overtakes_one_that_failed(error: Exception) -> None:
+def test_no_answer_overtakes_one_that_failed(error: Exception, later: Callable[[], Any]) -> None:
     @virtual_time
     async def run() -> None:
-        parked = [future() for _ in range(4)]
+        parked = [later() for _ in range(4)]
         side = Side(*map(Parked, parked))
         side.receive(1, 2, 3, 4)
         parked[2].set_result(RESPONSE)
@@ -103,11 +136,14 @@ def test_no_answer_overtakes_one_that_failed(error: Exception) -> None:
     run()
 
 
+@KINDS
 @pytest.mark.parametrize("error", [ZeroDivisionError(), CloseConnection("because")])
-def test_a_request_that_fails_ends_the_connection_when_those_before_it_are_answered(error: Exception) -> None:
+def test_a_request_that_fails_ends_the_connection_when_those_before_it_are_answered(
+    error: Exception, later: Callable[[], Any]
+) -> None:
     @virtual_time
     async def run() -> None:
-        first, working = future(), future()
+        first, working = later(), later()
         side = Side(Parked(first), after(working, error), RESPONSE)
         side.receive(1, 2, 3)
         working.set_result(None)
@@ -126,8 +162,8 @@ def test_a_request_that_fails_ends_the_connection_when_those_before_it_are_answe
 
 @virtual_time
 async def test_a_request_that_is_given_up_in_the_broker_does_not_leave_its_peer_waiting() -> None:
-    for wrap in (Parked, lambda each: each, after):
-        given_up = future()
+    for later, wrap in itertools.product((future, Completion[Any]), (Parked, lambda each: each, after)):
+        given_up: Any = later()
         side = Side(wrap(given_up))
         side.receive(1)
         await turns()
@@ -344,26 +380,33 @@ async def test_an_answer_that_is_ready_behind_one_that_is_not_is_let_go_with_its
     assert peer.wire.frames_held == 0
 
 
+@pytest.mark.interpreted
 @virtual_time
-async def test_a_fetch_that_was_woken_in_the_moment_its_peer_left_lets_go_of_its_slices() -> None:
+async def test_a_fetch_that_is_woken_in_the_moment_its_peer_leaves_reads_no_more() -> None:
     broker = await DataBroker().open()
     (partition,) = await broker.lead()
     append_now(partition, b"v" * 100)
     peer = Peer(broker)
     peer.send(ApiKey.FETCH, 12, fetch_new())
-    found: list[int] = []
-
-    def leave() -> None:
-        # The answer is made, and the connection has not heard of it.
-        found.append(pins(partition))
-        peer.leave()
-
+    reads = CountedReads(partition)
     append_now(partition, b"a")
-    asyncio.get_running_loop().call_soon(leave)
+    # It looks again in the next turn.
+    peer.leave()
     await turns(30)
-    assert found == [1]
-    assert pins(partition) == 0
+    assert (reads.count, pins(partition), peer.wire.frames) == (0, 0, [])
+
+
+@virtual_time
+async def test_the_answer_of_a_fetch_leaves_in_the_turn_in_which_it_looks_again() -> None:
+    broker = await DataBroker().open()
+    (partition,) = await broker.lead()
+    append_now(partition, b"v" * 100)
+    peer = Peer(broker)
+    peer.send(ApiKey.FETCH, 12, fetch_new())
+    append_now(partition, b"a")
     assert peer.wire.frames == []
+    await turns(1)
+    assert len(peer.wire.frames) == 1
 
 
 @virtual_time

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -141,7 +141,7 @@ async def talk(tmp_path: Path) -> AsyncIterator[GroupTalk]:
 async def answered(handler: Handler, request: Any, context: RequestContext) -> Any:
     """The response; None where the request is parked until others come."""
     found = handler.handle(request, context)
-    if asyncio.iscoroutine(found) or isinstance(found, asyncio.Future):
+    if isinstance(found, Awaitable):
         task = asyncio.ensure_future(found)
         await asyncio.wait((task,), timeout=_PATIENCE_S)
         if not task.done():

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.runtime.completion import Completion
 from broker.fetch_sessions import FetchSession, FetchSessions
 from broker.metric_sources import log_families
 from replication.partition import Partition
@@ -79,11 +81,11 @@ class Client:
         """Ask; the answer must come at once."""
         return self.heard(fetch_now(self.broker, self.request(**more), version=self.version))
 
-    def wait(self, *, max_wait_ms: int = 500) -> "asyncio.Future[FetchResponse]":
+    def wait(self, *, max_wait_ms: int = 500) -> Completion[FetchResponse]:
         """Ask; the answer must not come at once."""
         return start_waiting(self.broker, self.request(max_wait_ms=max_wait_ms), version=self.version)
 
-    async def wake(self, waiting: "asyncio.Future[FetchResponse]") -> Fetched:
+    async def wake(self, waiting: Completion[FetchResponse]) -> Fetched:
         return self.heard(await fetched(waiting))
 
     @property
@@ -467,7 +469,7 @@ async def _random_life(rng: random.Random) -> None:
                 result = start_fetch(broker, request)
                 if rng.random() < 0.5 and partitions[number].is_leader:
                     append_now(partitions[number], b"v")
-                client.heard(Fetched(await result) if isinstance(result, asyncio.Future) else Fetched(result))
+                client.heard(Fetched(await result) if isinstance(result, Awaitable) else Fetched(result))
             case "move":
                 epochs[number] += 1
                 await broker.world.assign(epochs[number], leader=OTHER, replicas=(OTHER, ME), at=at)

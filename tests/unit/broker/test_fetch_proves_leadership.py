@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.protocol.ids import BrokerId
 from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.runtime.completion import Completion
 from broker.fetch_sessions import FollowerLine
 from broker.handlers import fetch
 from tests.support.virtual_time import turns, virtual_time
@@ -52,9 +53,9 @@ class Follower:
         assert isinstance(answer, FetchResponse)
         self.heard(answer)
 
-    def wait(self, **more: Any) -> "asyncio.Future[FetchResponse]":
+    def wait(self, **more: Any) -> Completion[FetchResponse]:
         parked = self.ask(**more)
-        assert isinstance(parked, asyncio.Future), "the fetch was answered at once"
+        assert isinstance(parked, Completion), "the fetch was answered at once"
         return parked
 
     def answered(self, **more: Any) -> Fetched:

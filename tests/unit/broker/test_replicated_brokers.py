@@ -1,7 +1,7 @@
 """Three whole brokers in this process, and a topic with three replicas."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ async def answer_of(result: Any) -> Any:
         result = await result
     if isinstance(result, Parked):
         result = result.future
-    return await result if isinstance(result, asyncio.Future) else result
+    return await result if isinstance(result, Awaitable) else result
 
 
 class Cluster:

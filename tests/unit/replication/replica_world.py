@@ -8,6 +8,7 @@ from typing import Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from barnabas.runtime.completion import Completion
 from barnabas.runtime.tasks import Supervisor
 from barnabas.storage.append import AppendInfo
 from barnabas.storage.directories import LogDirectories
@@ -184,7 +185,7 @@ class Appended:
     """What became of an append, and what its answer waits for."""
 
     info: AppendInfo
-    wait: "asyncio.Future[None] | None"
+    wait: Completion[None] | None
 
     @property
     def first_offset(self) -> int:
@@ -201,7 +202,7 @@ def append_later(partition: Partition, data: memoryview, *, acks: int = -1) -> "
     return asyncio.get_running_loop().create_task(append())
 
 
-def acknowledged(partition: Partition, info: AppendInfo, *, acks: int = -1) -> "asyncio.Future[None]":
+def acknowledged(partition: Partition, info: AppendInfo, *, acks: int = -1) -> Completion[None]:
     """What the answer waits for; there must be something."""
     future = partition.when_acknowledged(info, acks=acks)
     assert future is not None
@@ -216,7 +217,7 @@ def begun(partition: Partition) -> "asyncio.Future[None]":
     return future
 
 
-def refusal(future: "asyncio.Future[None] | None") -> ErrorCode:
+def refusal(future: "Completion[None] | asyncio.Future[None] | None") -> ErrorCode:
     """Why a wait has failed."""
     assert future is not None
     assert future.done()

@@ -21,7 +21,7 @@ from broker.registry import CloseConnection, Handler, Parked, Registry
 from replication.partition import Partition
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.broker.data_broker import CountedReads, DataBroker, Peer, PeerWire, fetch_request, pins, produce_request
+from tests.unit.broker.data_broker import DataBroker, Peer, PeerWire, fetch_request, pins, produce_request
 from tests.unit.replication.replica_world import FLUSH_EACH, append_now
 from tests.unit.storage.logs import batch
 
@@ -83,32 +83,6 @@ async def after(event: "asyncio.Future[Any] | Completion[Any]", error: Exception
 
 
 KINDS = pytest.mark.parametrize("later", [future, Completion[Any]], ids=["future", "completion"])
-
-
-# Answers that come later.
-
-
-@virtual_time
-async def test_the_last_answer_that_is_open_leaves_at_once_and_others_together() -> None:
-    parked = [Completion[Any]() for _ in range(3)]
-    side = Side(*map(Parked, parked))
-    side.receive(1, 2, 3)
-    parked[0].set_result(RESPONSE)
-    assert side.answered == [], "others may come in this turn"
-    parked[1].set_result(RESPONSE)
-    await turns(1)
-    assert side.answered == [1, 2]
-    parked[2].set_result(RESPONSE)
-    assert side.answered == [1, 2, 3]
-
-
-@virtual_time
-async def test_what_is_done_when_it_is_parked_is_answered() -> None:
-    done = Completion[Any]()
-    done.set_result(RESPONSE)
-    side = Side(Parked(done), done, RESPONSE)
-    side.receive(1, 2, 3)
-    assert side.answered == [1, 2, 3]
 
 
 # Answers that fail.
@@ -378,35 +352,6 @@ async def test_an_answer_that_is_ready_behind_one_that_is_not_is_let_go_with_its
     await turns()
     assert pins(partition) == 0
     assert peer.wire.frames_held == 0
-
-
-@pytest.mark.interpreted
-@virtual_time
-async def test_a_fetch_that_is_woken_in_the_moment_its_peer_leaves_reads_no_more() -> None:
-    broker = await DataBroker().open()
-    (partition,) = await broker.lead()
-    append_now(partition, b"v" * 100)
-    peer = Peer(broker)
-    peer.send(ApiKey.FETCH, 12, fetch_new())
-    reads = CountedReads(partition)
-    append_now(partition, b"a")
-    # It looks again in the next turn.
-    peer.leave()
-    await turns(30)
-    assert (reads.count, pins(partition), peer.wire.frames) == (0, 0, [])
-
-
-@virtual_time
-async def test_the_answer_of_a_fetch_leaves_in_the_turn_in_which_it_looks_again() -> None:
-    broker = await DataBroker().open()
-    (partition,) = await broker.lead()
-    append_now(partition, b"v" * 100)
-    peer = Peer(broker)
-    peer.send(ApiKey.FETCH, 12, fetch_new())
-    append_now(partition, b"a")
-    assert peer.wire.frames == []
-    await turns(1)
-    assert len(peer.wire.frames) == 1
 
 
 @virtual_time

@@ -14,7 +14,6 @@ out, a run of neighbours for each, and it ends when each was answered once.
 import itertools
 import json
 import math
-import resource
 import selectors
 import socket
 import struct
@@ -26,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.protocol.batch import Codec
+from barnabas.runtime.machine import raise_descriptor_limit
 from bench import frames
 
 _SIZE: Final = struct.Struct(">i")
@@ -264,8 +264,7 @@ def answer_check(kind: str, topic: str) -> Check:
 
 
 def main() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_descriptor_limit()
     given: dict[str, Any] = json.loads(sys.argv[1])
     endpoints = [
         Endpoint(each["host"], each["port"], each["connections"], _requests(given, each["partitions"]))

@@ -315,7 +315,8 @@ class ClientConnection:
     def _on_done(self, answer: _Answer, future: Later, frame: bytearray | None) -> None:
         if frame is not None:
             self._connection.frame_finished(frame)
-        if self._running is future:
+        is_running = self._running is future
+        if is_running:
             self._running = None
         if answer.parked is future:
             answer.parked = None
@@ -336,11 +337,11 @@ class ClientConnection:
                 self._settle(answer, result)
             else:
                 self._ready(answer, result)
-            if self._answers or self._waiting or not self._is_reading:
-                self._start_waiting_soon()
-            else:
-                # It was the last one: there is nothing that could leave with it.
+            if is_running and not (self._answers or self._waiting) and self._is_reading:
                 self.frames_done()
+            else:
+                # What was parked is told in the middle of another request, and perhaps with others of this connection.
+                self._start_waiting_soon()
             return
         if not answer.is_dropped:
             self._fail(answer, reason)

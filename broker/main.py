@@ -8,14 +8,12 @@ that is in use, no ZooKeeper), 70 when a task that owns state failed or the loop
 """
 
 import asyncio
-import contextlib
 import gc
 import importlib
 import logging
 import os
 import platform
 import random
-import resource
 import signal
 import socket
 import sys
@@ -26,7 +24,7 @@ import uvloop
 
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk import SystemDisk
-from barnabas.runtime.machine import read_boot_id
+from barnabas.runtime.machine import raise_descriptor_limit, read_boot_id
 from barnabas.runtime.memory import keep_freed_memory
 from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import LoopMonitor, Supervisor, Watchdog
@@ -118,14 +116,6 @@ def _shown(name: str, text: str) -> str:
     """The text of a key, unless it is a secret; a key that nobody knows may be one."""
     key = BROKER_KEYS.get(name)
     return "[hidden]" if key is None or key.is_sensitive else text
-
-
-def raise_descriptor_limit() -> None:
-    """Take as many file descriptors as the system gives: segments and connections need them."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def load_modules() -> None:

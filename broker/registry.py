@@ -8,8 +8,8 @@ start (answers leave in the order of the requests in any case):
 - a response message: answered, the next may start;
 - a coroutine: the next starts when it is done, as in Kafka, where a connection has one request at a time;
 - a future or a completion (`barnabas.runtime.completion`): the same, without a task of its own;
-- `Parked(future)`, of either kind: the request's effects are ordered (its records are appended), the next may start
-  now, and the answer is the future's result; a coroutine may also return one;
+- `Parked` of one of these: the request's effects are ordered (its records are appended), the next may start now, and
+  the answer is its result; a coroutine may also return one;
 - `NO_RESPONSE`: nothing is sent (Produce with acks=0).
 
 `CloseConnection` raised by a handler, or set on what is parked, ends the connection without an answer.
@@ -45,7 +45,7 @@ class Parked:
 
     __slots__ = ("future",)
 
-    def __init__(self, future: "Later") -> None:
+    def __init__(self, future: Later) -> None:
         self.future = future
 
 

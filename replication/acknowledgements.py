@@ -19,7 +19,7 @@ from replication.waiters import OffsetWaiters
 AFTER_APPEND: Final = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 Wait: TypeAlias = "Completion[None] | asyncio.Future[None]"
 Waiters: TypeAlias = OffsetWaiters[Completion[None]]
-WaitingTasks: TypeAlias = OffsetWaiters["asyncio.Future[None]"]
+WaitingFutures: TypeAlias = OffsetWaiters["asyncio.Future[None]"]
 
 
 class PartitionRefused(Exception):
@@ -41,8 +41,8 @@ class Acknowledgements:
         """By the high watermark."""
         self.durable: Final[Waiters] = OffsetWaiters()
         """By the recovery point."""
-        self.trimmed: Final[WaitingTasks] = OffsetWaiters()
-        """By the low watermark: what lies below is gone from all live replicas."""
+        self.trimmed: Final[WaitingFutures] = OffsetWaiters()
+        """By the low watermark: what lies below is gone from all live replicas. Many are waited for at once."""
 
     def end(self) -> None:
         """This replica leads no longer."""
@@ -64,14 +64,14 @@ def wait_for(waiters: Waiters, offset: int) -> Completion[None]:
     return wait
 
 
-def complete(waiters: Waiters | WaitingTasks, offset: int) -> None:
+def complete(waiters: Waiters | WaitingFutures, offset: int) -> None:
     """Let go of those who waited for `offset` or less."""
     for wait in waiters.pop_reached(offset):
         if not wait.done():
             wait.set_result(None)
 
 
-def fail(waiters: Waiters | WaitingTasks, error: ErrorCode) -> None:
+def fail(waiters: Waiters | WaitingFutures, error: ErrorCode) -> None:
     """Tell everyone that it will not be."""
     for wait in waiters.pop_all():
         if not wait.done():

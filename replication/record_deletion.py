@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.read import OffsetOutOfRange
-from replication.acknowledgements import PartitionRefused, WaitingTasks, complete
+from replication.acknowledgements import PartitionRefused, WaitingFutures, complete
 from replication.ports import ReplicationPorts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class RecordDeletion:
 
     __slots__ = ("_keeping_start", "_partition", "_ports", "_trimmed")
 
-    def __init__(self, partition: "Partition", trimmed: WaitingTasks, ports: ReplicationPorts) -> None:
+    def __init__(self, partition: "Partition", trimmed: WaitingFutures, ports: ReplicationPorts) -> None:
         self._partition = partition
         self._trimmed = trimmed
         self._ports = ports

@@ -3,16 +3,14 @@
 What is answered goes through several waits one after the other: for the high watermark, for all partitions of the
 request, for the connection. With futures each is a turn of the loop, with whatever else became ready before it. A
 callback here runs within the call that completes, so it must not wait and must not change what the completing one has
-under way; what it raises is logged and is nobody's. In all else this is `asyncio.Future`; it can be awaited as well.
+under way; what it raises goes to the loop's handler, as from a callback of a future. It can be awaited as well, but
+`asyncio.wait` and the like take futures only.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -105,8 +103,9 @@ class Completion(Generic[T]):
     def _call(self, callback: Callable[[Any], object]) -> None:
         try:
             callback(self)
-        except Exception:
-            log.exception("what waited for a completion failed")
+        except Exception as error:  # noqa: BLE001 - the others are told in any case
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": "what waited for a completion failed", "exception": error})
 
 
 def _wake(woken: "asyncio.Future[None]", _: object) -> None:

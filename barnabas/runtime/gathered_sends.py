@@ -2,17 +2,14 @@
 
 A send to a process that sleeps wakes it, which costs about as much as the rest of the send. A process with many
 connections sleeps before the first of several answers only, so a connection that comes right after another one leaves
-its answer to the end of the turn, or to when many wait, or one has waited long. One that has the loop for itself sends
-at once.
+its answer to the end of the turn. It leaves earlier where many wait, or where it has waited for half a millisecond when
+the next peer has its say. A connection that has the loop for itself sends at once.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
-
-log = logging.getLogger(__name__)
 
 TOGETHER: Final = 32
 LONGEST_S: Final = 0.0005
@@ -21,42 +18,48 @@ LONGEST_S: Final = 0.0005
 class Sender(Protocol):
     """A connection whose frames were handed over."""
 
-    @property
-    def peer_host(self) -> str: ...
-
     def send_gathered(self) -> None: ...
-
-    def close(self, reason: str) -> None: ...
 
 
 class GatheredSends:
-    """Of the connections of one loop."""
+    """Of the connections that a broker has accepted."""
 
-    __slots__ = ("_is_due", "_latest", "_loop", "_now_s", "_since_s", "_waiting")
+    __slots__ = ("_is_due", "_latest", "_now_s", "_since_s", "_waiting", "is_waiting")
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._loop = asyncio.get_running_loop()
         self._now_s = now_s
         self._latest: Sender | None = None
         self._waiting: list[Sender] = []
         self._since_s = 0.0
         self._is_due = False
+        self.is_waiting = False
+        """Whether `send_overdue` is to be called before more is handed over."""
 
     def add(self, sender: Sender) -> None:
         """Have the sender send, now or at the end of this turn at the latest."""
-        waiting = self._waiting
-        if not waiting:
+        if not self.is_waiting:
             if sender is self._latest:
-                sender.send_gathered()
+                self._tell(sender)
                 return
+            self.is_waiting = True
             self._since_s = self._now_s()
             if not self._is_due:
                 self._is_due = True
-                self._loop.call_soon(self._end_turn)
+                asyncio.get_running_loop().call_soon(self._end_turn)
         self._latest = sender
-        waiting.append(sender)
-        if len(waiting) >= TOGETHER or self._now_s() - self._since_s > LONGEST_S:
+        self._waiting.append(sender)
+        if len(self._waiting) >= TOGETHER:
             self._send()
+
+    def send_overdue(self) -> None:
+        """Let go of those who wait if the first of them has waited for long."""
+        if self._now_s() - self._since_s > LONGEST_S:
+            self._send()
+
+    def forget(self, sender: Sender) -> None:
+        """The connection has ended."""
+        if sender is self._latest:
+            self._latest = None
 
     def _end_turn(self) -> None:
         self._is_due = False
@@ -65,9 +68,13 @@ class GatheredSends:
     def _send(self) -> None:
         waiting = self._waiting
         self._waiting = []
+        self.is_waiting = False
         for sender in waiting:
-            try:
-                sender.send_gathered()
-            except Exception:
-                log.exception("%s: sending failed; closing the connection", sender.peer_host)
-                sender.close("its answers could not be sent")
+            self._tell(sender)
+
+    def _tell(self, sender: Sender) -> None:
+        try:
+            sender.send_gathered()
+        except Exception as error:  # noqa: BLE001 - the others send in any case
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": "a connection failed to send", "exception": error})

@@ -1,5 +1,7 @@
-"""What a process can know of the machine it runs on."""
+"""What a process can know of the machine it runs on, and take of it."""
 
+import contextlib
+import resource
 from typing import Final
 
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
@@ -12,3 +14,11 @@ def read_boot_id() -> str:
             return file.read().strip()
     except (OSError, ValueError):
         return ""
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many file descriptors as the system gives: segments and connections need them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

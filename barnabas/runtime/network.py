@@ -24,7 +24,10 @@ class FrameSink(Protocol):
         ...
 
     def frames_done(self) -> None:
-        """All frames of one read were handed over: a moment to send what has gathered."""
+        """All frames of one read, or of several, were handed over: a moment to send what has gathered.
+
+        Other connections may have had their frames meanwhile. Of a connection that is closed by then it is not told.
+        """
         ...
 
     def drained(self) -> None:

@@ -55,13 +55,15 @@ class SharedBuffers:
         traffic: TrafficCount,
         warm: Callable[[FileSlice], Coroutine[Any, Any, None]],
         forget: "Callable[[SocketConnection], None]",
+        gathers: bool,
     ) -> None:
         self.staged = bytearray(STAGING_BYTES)
         self.staging = memoryview(self.staged)
         self.head = self.staging[:_HEAD_BYTES]
         self.budget = budget
         self.room = SocketRoom()
-        self.sends = GatheredSends()
+        self.sends = GatheredSends() if gathers else None
+        """Where connections leave what they have to send; None where they send by themselves."""
         self.traffic = traffic
         self.warm = warm
         self.forget = forget
@@ -196,7 +198,10 @@ class SocketConnection:
         if self._closing:
             return
         self._was_active = True
-        self._shared.traffic.received_bytes += nbytes
+        shared = self._shared
+        shared.traffic.received_bytes += nbytes
+        if shared.sends is not None and shared.sends.is_waiting:
+            shared.sends.send_overdue()
         sink = self._sink
         assert sink is not None
         if self._frame is not None:
@@ -207,17 +212,24 @@ class SocketConnection:
                 self._usual_bytes = min(self._frame_bytes, _TRUSTED_BYTES)
                 self._shared.budget.complete(self)
                 sink.frame_received(frame)
-                self._shared.sends.add(self)
+                self._frames_done(sink)
             elif self._filled == len(self._frame):
                 self._grow()
             return
         end = len(self._rest) + nbytes
         self._cut_frames(sink, end)
         if not self._closing:
-            self._shared.sends.add(self)
+            self._frames_done(sink)
+
+    def _frames_done(self, sink: FrameSink) -> None:
+        sends = self._shared.sends
+        if sends is None:
+            sink.frames_done()
+        else:
+            sends.add(self)
 
     def send_gathered(self) -> None:
-        """Let the sink send: the answers to what was handed over, and to what peers of this turn asked."""
+        """See `Sender`."""
         if not self._closing and self._sink is not None:
             self._sink.frames_done()
 
@@ -294,6 +306,8 @@ class SocketConnection:
             self._shared.budget.give(len(self._frame))
             self._frame = None
         self._shared.forget(self)
+        if self._shared.sends is not None:
+            self._shared.sends.forget(self)
         # Both know this connection: were they kept, all three would be garbage that the loop has to wait for.
         sink, self._sink, self._transport = self._sink, None, None
         if sink is not None:

@@ -89,12 +89,18 @@ class SocketNetwork:
         self._supervisor = supervisor
         self._traffic = TrafficCount()
         self.budget = ReceiveBudget(receive_budget_bytes)
-        self._shared = SharedBuffers(budget=self.budget, traffic=self._traffic, warm=self._warm, forget=self._forget)
+        self._shared = SharedBuffers(
+            budget=self.budget, traffic=self._traffic, warm=self._warm, forget=self._forget, gathers=True
+        )
         self._connections: dict[SocketConnection, None] = {}
         self._peers: dict[SocketConnection, None] = {}
         # A peer's frame is bounded by its options, and each asks for the next only when it has the last.
         self._shared_by_peers = SharedBuffers(
-            budget=ReceiveBudget(_UNBOUNDED), traffic=TrafficCount(), warm=self._warm, forget=self._forget_peer
+            budget=ReceiveBudget(_UNBOUNDED),
+            traffic=TrafficCount(),
+            warm=self._warm,
+            forget=self._forget_peer,
+            gathers=False,
         )
         self._listeners: list[SocketListener] = []
         self._replaced_control: bytes | None = None

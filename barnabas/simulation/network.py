@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.gathered_sends import GatheredSends
 from barnabas.runtime.network import (
     SLICE_WEIGHT_BYTES,
     Connection,
@@ -118,6 +119,8 @@ class SimulatedConnection:
         sink = self._sink
         assert sink is not None
         self._network.traffic.received_bytes += len(data)
+        if self._network.sends.is_waiting:
+            self._network.sends.send_overdue()
         data = self._rest + data if self._rest else data
         position, end = 0, len(data)
         while end - position >= _SIZE_BYTES and not self._is_closed:
@@ -132,7 +135,12 @@ class SimulatedConnection:
             sink.frame_received(bytearray(data[start:position]))
         self._rest = data[position:]
         if not self._is_closed:
-            sink.frames_done()
+            self._network.sends.add(self)
+
+    def send_gathered(self) -> None:
+        """See `Sender`."""
+        if self._sink is not None and not self._is_closed:
+            self._sink.frames_done()
 
     def room_again(self) -> None:
         if self._sink is not None and not self._is_closed:
@@ -147,6 +155,7 @@ class SimulatedConnection:
         _release(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
+        self._network.sends.forget(self)
         self._network.on_closed(self)
         sink, self._sink = self._sink, None
         if sink is not None:
@@ -190,6 +199,7 @@ class SimulatedNetwork:
         self.host = host
         self.max_frame_bytes = max_frame_bytes
         self.traffic = TrafficCount()
+        self.sends = GatheredSends(lambda: asyncio.get_running_loop().time())
         self._wires = wires
         self._connections: dict[SimulatedConnection, None] = {}
         self._listening: dict[int, None] = {}

@@ -25,8 +25,11 @@ from barnabas.storage.damage import DamagedRange
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.scan import OffsetsOutOfOrder
 
+BATCH_COST_BYTES: Final = 1024
+"""What the check of a batch costs at least, as that of so many bytes."""
 _WINDOW_BYTES: Final = 256 * 1024
 _SEARCH_BYTES: Final = 1024 * 1024
+_TRIED_AT_ONCE: Final = 256
 _ALL: Final = 1 << 31
 _MAGIC_AT: Final = 16
 _CURRENT_MAGIC: Final = 2
@@ -70,6 +73,8 @@ class ScrubPiece:
 
     place: Place
     checked_bytes: int = 0
+    cost_bytes: int = 0
+    """As a rate counts them: small batches for more than they are, so that a pass over many takes longer."""
     batches: int = 0
     damaged: list[DamagedRange] = field(default_factory=list)
 
@@ -92,12 +97,14 @@ def check_piece(file: File, extent: Extent, place: Place, *, max_bytes: int, max
             piece.damaged.append(damaged)
             piece.place = Place(damaged.end_position, damaged.end_offset)
             piece.checked_bytes += max(0, piece.place.position - here.position)
+            piece.cost_bytes += max(0, piece.place.position - here.position)
             continue
         jumped = here if header.base_offset > here.next_offset and header.magic == _CURRENT_MAGIC else None
         if jumped is not None and jumped.jumped is not None:
             jumped = Place(here.position, here.next_offset)
         piece.place = Place(here.position + size, header.next_offset, jumped)
         piece.checked_bytes += size
+        piece.cost_bytes += max(size, BATCH_COST_BYTES)
         piece.batches += 1
     return piece
 
@@ -197,7 +204,10 @@ def _search(window: _Window, extent: Extent, bad: Place, last_bad: int) -> tuple
     at = last_bad + 1
     while at < extent.end:
         data = window.file.pread(min(_SEARCH_BYTES + _MAGIC_AT, extent.end - at), at)
-        for match in pattern.finditer(data):
+        for number, match in enumerate(pattern.finditer(data), 1):
+            if number % _TRIED_AT_ONCE == 0:
+                # Compiled, nothing else here lets other threads run.
+                window.file.pread(1, at)
             found = _trusted(window, extent, bad, at + match.start() - _MAGIC_AT)
             if found is not None:
                 return found

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 PIECE_BYTES: Final = 256 * 1024
 """Read at once."""
 PIECE_BATCHES: Final = 400
-"""Looked at at once: each costs Python work, which holds up the loop as long as a piece takes."""
+"""Looked at at once: each holds up the loop as long as it takes."""
 _RECORD_EACH_MS: Final = 30_000
 _IDLE_MS: Final = 1_000
 _MOST_SUSPECTS: Final = 1_000
@@ -60,8 +60,6 @@ _CLEARED_FOR_MS: Final = 10 * 60_000
 """How long a place where nothing was found is not looked at again: who cannot read there must not hold up the pass."""
 _LEAST_COST_BYTES: Final = 16 * 1024
 """What a piece counts for at least, so that thousands of small logs are no burst."""
-_BATCH_COST_BYTES: Final = 1024
-"""What a batch counts for at least: that many of them are small must not make the pass costly, it takes longer."""
 
 
 @dataclass(slots=True)
@@ -237,7 +235,7 @@ class Scrubber:
             await self._maybe_keep(directory, course)
         if piece is None:
             return _LEAST_COST_BYTES
-        return max(_LEAST_COST_BYTES, piece.checked_bytes, piece.batches * _BATCH_COST_BYTES)
+        return max(_LEAST_COST_BYTES, piece.cost_bytes)
 
     def _take_suspects(self, directory: LogDirectory, course: _Course) -> None:
         """Note what is to be looked at, and leave the pass for it: it goes on where its record says."""

@@ -292,7 +292,12 @@ class _Fetch:
     async def finish(self, *, after: Completion[Any] | None = None) -> FetchResponse:
         """When the wait is over, check or convert (versions 0 to 3) what was read, and answer."""
         if after is not None:
-            await after
+            try:
+                await after
+            except asyncio.CancelledError:
+                # It may have read, and been given up before it went on.
+                release(self._reads)
+                raise
         broker, version = self._context.broker, self._context.version
         if self._request.replica_id == DEBUGGING_CONSUMER:
             await check_reads(self._reads, broker)

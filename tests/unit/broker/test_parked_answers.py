@@ -1,5 +1,6 @@
 """Answers that come later: in which turn of the loop they leave, and which of them together."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,32 +8,60 @@ import pytest
 from barnabas.protocol.ids import ApiKey
 from barnabas.runtime.completion import Completion
 from broker.registry import Parked
+from replication.leader_questions import DEBUGGING_CONSUMER
 from tests.support.virtual_time import turns, virtual_time
-from tests.unit.broker.data_broker import CountedReads, DataBroker, Peer, pins
+from tests.unit.broker.data_broker import CountedReads, DataBroker, Peer, fetch_request, pins, produce_request
 from tests.unit.broker.test_connection_ends import RESPONSE, Side, fetch_new
-from tests.unit.replication.replica_world import append_now
+from tests.unit.replication.replica_world import ME, OTHER, append_now
+from tests.unit.storage.logs import batch
 
 
 @virtual_time
-async def test_the_last_answer_that_is_open_leaves_at_once_and_others_together() -> None:
+async def test_parked_answers_that_are_told_in_one_turn_leave_together_in_the_next() -> None:
     parked = [Completion[Any]() for _ in range(3)]
     side = Side(*map(Parked, parked))
     side.receive(1, 2, 3)
     parked[0].set_result(RESPONSE)
-    assert side.answered == [], "others may come in this turn"
     parked[1].set_result(RESPONSE)
+    assert side.answered == [], "who tells it is in the middle of something"
     await turns(1)
     assert side.answered == [1, 2]
     parked[2].set_result(RESPONSE)
+    await turns(1)
     assert side.answered == [1, 2, 3]
+
+
+@virtual_time
+async def test_an_answer_that_held_the_next_request_back_leaves_at_once() -> None:
+    running = Completion[Any]()
+    side = Side(running)
+    side.receive(1)
+    running.set_result(RESPONSE)
+    assert side.answered == [1]
+
+
+@virtual_time
+async def test_no_request_starts_within_the_call_that_tells_an_answer() -> None:
+    running, parked = Completion[Any](), Completion[Any]()
+    side = Side(running, RESPONSE, Parked(parked), RESPONSE)
+    side.receive(1, 2)
+    assert side.started == [1]
+    running.set_result(RESPONSE)
+    assert side.started == [1], "who tells it is in the middle of something"
+    await turns(1)
+    assert (side.started, side.answered) == ([1, 2], [1, 2])
+    side.receive(3)
+    parked.set_result(RESPONSE)
+    assert side.started == [1, 2, 3]
 
 
 @virtual_time
 async def test_what_is_done_when_it_is_parked_is_answered() -> None:
     done = Completion[Any]()
     done.set_result(RESPONSE)
-    side = Side(Parked(done), done, RESPONSE)
+    side = Side(done, Parked(done), RESPONSE)
     side.receive(1, 2, 3)
+    await turns(1)
     assert side.answered == [1, 2, 3]
 
 
@@ -63,3 +92,37 @@ async def test_the_answer_of_a_fetch_leaves_in_the_turn_in_which_it_looks_again(
     assert peer.wire.frames == []
     await turns(1)
     assert len(peer.wire.frames) == 1
+
+
+@virtual_time
+async def test_a_fetch_that_is_checked_as_its_peer_leaves_lets_go_of_its_slices() -> None:
+    broker = await DataBroker().open()
+    (partition,) = await broker.lead()
+    append_now(partition, b"v" * 100)
+    peer = Peer(broker)
+    peer.send(ApiKey.FETCH, 12, fetch_request({("t", 0): 0}, replica_id=DEBUGGING_CONSUMER))
+    task: Any = peer.connection._running
+    assert isinstance(task, asyncio.Task)
+    while not task.done():
+        await turns(1)
+    # It is done, and the connection has not heard of it.
+    assert pins(partition) == 1
+    peer.leave()
+    await turns(1)
+    assert (pins(partition), peer.wire.frames) == (0, [])
+
+
+@virtual_time
+async def test_acknowledgements_leave_a_turn_after_the_high_watermark_has_moved() -> None:
+    broker = await DataBroker().open()
+    await broker.world.assign(replicas=(ME, OTHER), isr=(ME, OTHER))
+    broker.announce("topic")
+    partition = broker.world.partition()
+    peer = Peer(broker)
+    for value in (b"a", b"b"):
+        peer.send(ApiKey.PRODUCE, 8, produce_request({partition.topic_partition: batch(value)}))
+    await turns(5)
+    assert peer.answered == []
+    partition.on_follower_fetch(OTHER, leader_epoch=0, fetch_offset=2, log_start_offset=0)
+    await turns(1)
+    assert peer.answered == [1, 2]

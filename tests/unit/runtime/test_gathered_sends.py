@@ -1,9 +1,16 @@
 """Who sends at once, who at the end of the turn, and what ends the waiting before that."""
 
 import asyncio
-import logging
+import gc
+import socket
+import struct
+from typing import Any
 
 from barnabas.runtime.gathered_sends import LONGEST_S, TOGETHER, GatheredSends
+from barnabas.runtime.network import ConnectionOptions, TrafficCount
+from barnabas.runtime.receive_budget import ReceiveBudget
+from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
+from tests.support.lifetime import watch
 
 
 class Desk:
@@ -11,7 +18,6 @@ class Desk:
 
     def __init__(self) -> None:
         self.sent: list[str] = []
-        self.closed: list[str] = []
         self.now_s = 100.0
         self.sends = GatheredSends(lambda: self.now_s)
 
@@ -24,8 +30,6 @@ class Desk:
 
 
 class NamedSender:
-    peer_host = "10.0.0.1"
-
     def __init__(self, desk: Desk, name: str, *, fails: bool) -> None:
         self.desk, self.name, self.fails = desk, name, fails
 
@@ -33,9 +37,6 @@ class NamedSender:
         if self.fails:
             raise ValueError("a bug")
         self.desk.sent.append(self.name)
-
-    def close(self, reason: str) -> None:
-        self.desk.closed.append(f"{self.name}: {reason}")
 
 
 async def test_those_of_one_turn_send_at_its_end_in_their_order():
@@ -74,16 +75,21 @@ async def test_many_do_not_wait_for_more():
     assert desk.sent == [sender.name for sender in senders]
 
 
-async def test_the_first_does_not_wait_for_longer_than_the_bound():
+async def test_who_has_waited_for_long_sends_when_the_next_has_its_say():
     desk = Desk()
     one, other, third = (desk.sender(name) for name in ("one", "other", "third"))
     desk.add(one)
     desk.now_s += LONGEST_S * 0.9
+    desk.sends.send_overdue()
     desk.add(other)
     assert desk.sent == []
     desk.now_s += LONGEST_S * 0.2
+    desk.sends.send_overdue()
+    assert desk.sent == ["one", "other"]
     desk.add(third)
-    assert desk.sent == ["one", "other", "third"]
+    desk.now_s += LONGEST_S * 0.9
+    desk.sends.send_overdue()
+    assert desk.sent == ["one", "other"], "its time begins when it comes"
 
 
 async def test_the_next_turn_has_an_end_of_its_own():
@@ -95,12 +101,122 @@ async def test_the_next_turn_has_an_end_of_its_own():
     assert desk.sent == ["one", "other"] * 3
 
 
-async def test_a_failure_costs_its_own_connection_and_no_other(caplog):
-    desk = Desk()
-    desk.add(desk.sender("good"), desk.sender("bad", fails=True), desk.sender("also good"))
-    with caplog.at_level(logging.ERROR):
+async def test_a_failure_is_the_loops_to_handle_and_hinders_no_other():
+    desk, failed = Desk(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(str(context["exception"])))
+    bad = desk.sender("bad", fails=True)
+    desk.add(desk.sender("good"), bad, desk.sender("also good"))
+    await asyncio.sleep(0)
+    assert (desk.sent, failed) == (["good", "also good"], ["a bug"])
+    desk.add(bad)
+    await asyncio.sleep(0)
+    desk.add(bad)
+    assert failed == ["a bug"] * 3
+
+
+# The connections that gather.
+
+
+class Shared:
+    """What the connections of one broker share, and which of them were told to send."""
+
+    def __init__(self, *, gathers: bool = True) -> None:
+        self.told: list[str] = []
+
+        async def warm(_: object) -> None: ...
+
+        self.buffers = SharedBuffers(
+            budget=ReceiveBudget(1 << 20), traffic=TrafficCount(), warm=warm, forget=lambda _: None, gathers=gathers
+        )
+
+    def peer(self, name: str) -> "Peer":
+        return Peer(self, name)
+
+
+class Transport:
+    def abort(self) -> None: ...
+
+
+class Peer:
+    """A connection and the owner of its frames."""
+
+    def __init__(self, shared: Shared, name: str) -> None:
+        self._told, self.name = shared.told, name
+        mine, theirs = socket.socketpair()
+        self.connection = SocketConnection(shared.buffers, mine, name, ConnectionOptions(1 << 30, 1000))
+        mine.close()
+        theirs.close()
+        transport: Any = Transport()
+        self.connection.connection_made(transport)
+        self.connection.bind(self)
+
+    def frame_received(self, frame: bytearray) -> None:
+        self.connection.frame_finished(frame)
+
+    def frames_done(self) -> None:
+        self._told.append(self.name)
+
+    def drained(self) -> None: ...
+
+    def disconnected(self) -> None: ...
+
+    def say(self, size: int = 10) -> None:
+        """A whole frame arrives."""
+        data = struct.pack(">i", size) + b"x" * size
+        while data:
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            data = data[count:]
+            self.connection.buffer_updated(count)
+
+
+async def test_connections_that_are_read_in_one_turn_are_told_at_its_end():
+    shared = Shared()
+    one, other = shared.peer("one"), shared.peer("other")
+    for size in (10, 200_000):
+        one.say(size)
+        other.say(size)
+        assert shared.told == []
         await asyncio.sleep(0)
-    assert desk.sent == ["good", "also good"]
-    assert desk.closed == ["bad: its answers could not be sent"]
-    assert "10.0.0.1: sending failed" in caplog.text
-    assert "a bug" in caplog.text
+        # A large frame comes in several reads.
+        assert list(dict.fromkeys(shared.told)) == ["one", "other"]
+        shared.told.clear()
+    other.say()
+    other.say()
+    assert shared.told == ["other", "other"], "it has the loop for itself"
+
+
+async def test_a_connection_that_ends_within_the_turn_is_not_told_any_more():
+    shared = Shared()
+    one, other, third = (shared.peer(name) for name in ("one", "other", "third"))
+    for peer in (one, other, third):
+        peer.say()
+    one.connection.connection_lost(None)
+    other.connection.close("because")
+    await asyncio.sleep(0)
+    assert shared.told == ["third"]
+
+
+async def test_connections_that_do_not_gather_are_told_at_once():
+    shared = Shared(gathers=False)
+    one, other = shared.peer("one"), shared.peer("other")
+    one.say()
+    other.say()
+    assert shared.told == ["one", "other"]
+
+
+async def test_who_came_last_is_not_kept_when_it_has_ended():
+    shared = Shared()
+    peer = shared.peer("one")
+    peer.say()
+    await asyncio.sleep(0)
+    assert shared.told == ["one"]
+    is_there = watch(peer.connection)
+    gc.disable()
+    try:
+        peer.connection.connection_lost(None)
+        del peer
+        assert not is_there()
+    finally:
+        gc.enable()

@@ -101,7 +101,9 @@ class Peers:
 
         async def warm(_: object) -> None: ...
 
-        self._shared = SharedBuffers(budget=self.budget, traffic=TrafficCount(), warm=warm, forget=lambda _: None)
+        self._shared = SharedBuffers(
+            budget=self.budget, traffic=TrafficCount(), warm=warm, forget=lambda _: None, gathers=False
+        )
         self.peers = [Peer(self._shared) for _ in range(PEERS)]
 
     def leave(self, place: int) -> None:

@@ -65,7 +65,11 @@ class Wire:
         self.budget = ReceiveBudget(1 << 28)
         self.device = Device()
         shared = SharedBuffers(
-            budget=self.budget, traffic=self.traffic, warm=self.device.read_ahead, forget=lambda _: None
+            budget=self.budget,
+            traffic=self.traffic,
+            warm=self.device.read_ahead,
+            forget=lambda _: None,
+            gathers=True,
         )
         options = ConnectionOptions(max_frame_bytes=1 << 26, idle_ms=60_000)
         self.connection = SocketConnection(shared, own, "peer", options)

@@ -253,6 +253,8 @@ async def test_an_idle_connection_is_closed(open_side) -> None:
 async def test_a_connection_that_ended_is_not_left_to_the_collector(open_side) -> None:
     side = await open_side()
     _, writer, sink = await side.connect()
+    writer.write(framed(b"hello"))
+    await until(lambda frames=sink.frames: frames == [b"hello"])
     is_there = watch(sink.connection)
     gone = sink.gone
     side.sinks.clear()

@@ -98,8 +98,10 @@ class LargeSegments(World):
 
 async def test_a_small_batch_counts_for_a_kilobyte_so_that_many_of_them_cost_no_more():
     world = await LargeSegments().start(200)
-    assert await world.scrubber.step(world.directory) == 200 * 1024
-    assert world.scrubber.count.checked_bytes == 200 * ONE
+    large = batch(b"v" * 150_000)
+    append(world.log, large)
+    assert await world.scrubber.step(world.directory) == 200 * 1024 + len(large)
+    assert world.scrubber.count.checked_bytes == 200 * ONE + len(large)
 
 
 @pytest.mark.parametrize("at", [10, 65])

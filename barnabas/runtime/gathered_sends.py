@@ -2,7 +2,7 @@
 
 A send to a process that sleeps wakes it, which costs about as much as the rest of the send. A process with many
 connections sleeps before the first of several answers only, so a connection that comes right after another one leaves
-its answer to the end of the turn. It leaves earlier where many wait, or where it has waited for half a millisecond when
+its answer to the end of the turn. It leaves earlier where many wait, or where it has waited for a millisecond when
 the next peer has its say. A connection that has the loop for itself sends at once.
 """
 
@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-TOGETHER: Final = 32
-LONGEST_S: Final = 0.0005
+TOGETHER: Final = 64
+LONGEST_S: Final = 0.001
 
 
 class Sender(Protocol):

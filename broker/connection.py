@@ -27,8 +27,6 @@ _MAX_OPEN_ANSWERS: Final = 256
 _FAILED: Final = "the broker failed to handle a request"
 _UNANSWERABLE: Final = "the broker failed to answer a request"
 _MAX_UNSENT_BYTES: Final = 256 * 1024
-_SHORT_BYTES: Final = 1024
-"""An answer of this size costs no more to send now than later; no slice counts for as little."""
 
 
 class _Answer:
@@ -339,11 +337,10 @@ class ClientConnection:
                 self._settle(answer, result)
             else:
                 self._ready(answer, result)
-            is_last = self._is_reading and not (self._answers or self._waiting)
-            # What was parked is told in the middle of another peer's request, which no long send may hold up.
-            if is_last and (is_running or self._connection.unsent_bytes <= _SHORT_BYTES):
+            if is_running and not (self._answers or self._waiting) and self._is_reading:
                 self.frames_done()
             else:
+                # What was parked is told in the middle of another request, and perhaps with others of this connection.
                 self._start_waiting_soon()
             return
         if not answer.is_dropped:

@@ -7,7 +7,6 @@ import pytest
 
 from barnabas.protocol.ids import ApiKey
 from barnabas.runtime.completion import Completion
-from barnabas.runtime.network import SLICE_WEIGHT_BYTES
 from broker.registry import Parked
 from replication.leader_questions import DEBUGGING_CONSUMER
 from tests.support.virtual_time import turns, virtual_time
@@ -18,29 +17,18 @@ from tests.unit.storage.logs import batch
 
 
 @virtual_time
-async def test_the_last_answer_that_is_open_leaves_at_once_and_others_together() -> None:
+async def test_parked_answers_that_are_told_in_one_turn_leave_together_in_the_next() -> None:
     parked = [Completion[Any]() for _ in range(3)]
     side = Side(*map(Parked, parked))
     side.receive(1, 2, 3)
     parked[0].set_result(RESPONSE)
-    assert side.answered == [], "others may come in this turn"
     parked[1].set_result(RESPONSE)
+    assert side.answered == [], "who tells it is in the middle of something"
     await turns(1)
     assert side.answered == [1, 2]
     parked[2].set_result(RESPONSE)
-    assert side.answered == [1, 2, 3]
-
-
-@virtual_time
-async def test_a_long_answer_is_not_sent_within_the_request_that_tells_it() -> None:
-    parked = Completion[Any]()
-    side = Side(Parked(parked))
-    side.receive(1)
-    side.wire.unsent_bytes = SLICE_WEIGHT_BYTES
-    parked.set_result(RESPONSE)
-    assert side.answered == []
     await turns(1)
-    assert side.answered == [1]
+    assert side.answered == [1, 2, 3]
 
 
 @virtual_time
@@ -73,6 +61,7 @@ async def test_what_is_done_when_it_is_parked_is_answered() -> None:
     done.set_result(RESPONSE)
     side = Side(done, Parked(done), RESPONSE)
     side.receive(1, 2, 3)
+    await turns(1)
     assert side.answered == [1, 2, 3]
 
 
@@ -124,7 +113,7 @@ async def test_a_fetch_that_is_checked_as_its_peer_leaves_lets_go_of_its_slices(
 
 
 @virtual_time
-async def test_acknowledgements_leave_when_the_high_watermark_moves() -> None:
+async def test_acknowledgements_leave_a_turn_after_the_high_watermark_has_moved() -> None:
     broker = await DataBroker().open()
     await broker.world.assign(replicas=(ME, OTHER), isr=(ME, OTHER))
     broker.announce("topic")
@@ -135,4 +124,5 @@ async def test_acknowledgements_leave_when_the_high_watermark_moves() -> None:
     await turns(5)
     assert peer.answered == []
     partition.on_follower_fetch(OTHER, leader_epoch=0, fetch_offset=2, log_start_offset=0)
+    await turns(1)
     assert peer.answered == [1, 2]

@@ -42,7 +42,7 @@ class Acknowledgements:
         self.durable: Final[Waiters] = OffsetWaiters()
         """By the recovery point."""
         self.trimmed: Final[WaitingFutures] = OffsetWaiters()
-        """By the low watermark: what lies below is gone from all live replicas. Many are waited for at once."""
+        """By the low watermark: what lies below is gone from all live replicas. `asyncio.wait` takes futures only."""
 
     def end(self) -> None:
         """This replica leads no longer."""

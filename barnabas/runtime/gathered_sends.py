@@ -24,7 +24,7 @@ class Sender(Protocol):
 class GatheredSends:
     """Of the connections that a broker has accepted."""
 
-    __slots__ = ("_is_due", "_latest", "_now_s", "_since_s", "_waiting", "is_waiting")
+    __slots__ = ("_is_due", "_latest", "_now_s", "_since_s", "_waiting")
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -32,16 +32,18 @@ class GatheredSends:
         self._waiting: list[Sender] = []
         self._since_s = 0.0
         self._is_due = False
-        self.is_waiting = False
+
+    @property
+    def is_waiting(self) -> bool:
         """Whether `send_overdue` is to be called before more is handed over."""
+        return bool(self._waiting)
 
     def add(self, sender: Sender) -> None:
         """Have the sender send, now or at the end of this turn at the latest."""
-        if not self.is_waiting:
+        if not self._waiting:
             if sender is self._latest:
                 self._tell(sender)
                 return
-            self.is_waiting = True
             self._since_s = self._now_s()
             if not self._is_due:
                 self._is_due = True
@@ -68,7 +70,6 @@ class GatheredSends:
     def _send(self) -> None:
         waiting = self._waiting
         self._waiting = []
-        self.is_waiting = False
         for sender in waiting:
             self._tell(sender)
 

@@ -18,7 +18,8 @@ from barnabas.storage.replacement import replace_segments
 from broker.handlers import fetch, list_offsets
 from broker.serve import Broker
 from replication.partition import Partition
-from tests.unit.broker.test_replicated_brokers import Cluster, answer_of, context
+from tests.unit.broker.data_broker import answer_of
+from tests.unit.broker.test_replicated_brokers import Cluster, context
 from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 from tests.unit.storage.logs import append, batch
 

@@ -1,9 +1,7 @@
 """Three whole brokers in this process, and a topic with three replicas."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,10 +10,10 @@ from barnabas.protocol.messages.create_topics import CreatableTopic, CreateableT
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.handlers import create_topics, fetch, produce
-from broker.registry import Parked
 from broker.serve import Broker
 from broker.services import RequestContext
 from replication.partition import Partition
+from tests.unit.broker.data_broker import answer_of
 from tests.unit.broker.whole_broker import BrokerHost, until
 from tests.unit.storage.logs import batch
 
@@ -32,14 +30,6 @@ def context(broker: Broker, version: int) -> RequestContext:
         client_host="127.0.0.1",
         listener_name="PLAINTEXT",
     )
-
-
-async def answer_of(result: Any) -> Any:
-    if asyncio.iscoroutine(result):
-        result = await result
-    if isinstance(result, Parked):
-        result = result.future
-    return await result if isinstance(result, Awaitable) else result
 
 
 class Cluster:

@@ -242,15 +242,15 @@ def in_turn(contestants: Sequence[T], number: int) -> list[T]:
 
 
 def blocks(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows that share clusters; one that is fresh, or restarts brokers, stands alone.
+    """Rows that share clusters: those that restart brokers with each other only, and one that is fresh with none.
 
     Those of few rows come first. When the time is over, what is lost is then the last rounds of the largest block,
     whose rows take turns, and no row as a whole.
     """
     shared: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        alone = row.name if row.is_fresh or row.restarts else ""
-        shared.setdefault((row.brokers, row.properties, row.own_properties, alone), []).append(row)
+        alone = row.name if row.is_fresh else ""
+        shared.setdefault((row.brokers, row.properties, row.own_properties, row.restarts, alone), []).append(row)
     return sorted(shared.values(), key=lambda block: (not block[0].is_fresh, len(block)))
 
 

@@ -33,8 +33,8 @@ class Row:
     """`brokers` and `properties` say what cluster it needs; rows that need the same share one, warm.
 
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
-    own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. One that
-    `restarts` brokers of a warm cluster has one of its own for all rounds, and is not tried before it counts.
+    own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. Those that
+    `restarts` brokers of a warm cluster share it with nobody else, and are not tried before they count.
     """
 
     name: str

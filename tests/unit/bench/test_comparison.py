@@ -142,9 +142,9 @@ def test_in_every_pair_of_rounds_one_order_is_the_other_reversed() -> None:
     assert ["".join(in_turn("abc", number)) for number in range(6)] == ["abc", "cba", "bca", "acb", "cab", "bac"]
 
 
-def test_fresh_rows_and_small_blocks_come_first_and_who_restarts_brokers_stands_alone() -> None:
+def test_fresh_rows_and_small_blocks_come_first_and_those_that_restart_brokers_stand_apart() -> None:
     rows = [row("a"), row("b"), row("c", restarts=True), row("d", restarts=True), row("e", is_fresh=True)]
-    assert [[each.name for each in block] for block in blocks(rows)] == [["e"], ["c"], ["d"], ["a", "b"]]
+    assert [[each.name for each in block] for block in blocks(rows)] == [["e"], ["a", "b"], ["c", "d"]]
 
 
 @pytest.mark.parametrize(

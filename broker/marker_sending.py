@@ -139,7 +139,8 @@ class MarkerSending:
             return
         unknown: set[TopicPartition] = set()
         leaderless: set[TopicPartition] = set()
-        for partition in partitions:
+        # In an order that is the same in every process: a simulated run can be repeated.
+        for partition in sorted(partitions):
             known = self._metadata.partition(partition)
             if known is None:
                 unknown.add(partition)

@@ -92,7 +92,8 @@ class Shard(Generic[M]):
         self._uncommitted: deque[Entry] = deque()
         self._end_offset = 0
         self._alarm = Alarm(clock, self._ring)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order in which they began, and not in that of their addresses: so they are cancelled.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._patience: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[Any] | None = None
         self._is_gathering = False
@@ -481,6 +482,6 @@ class Shard(Generic[M]):
 
     def _start(self, work: Coroutine[Any, Any, None], what: str) -> "asyncio.Task[Any]":
         task = self._spawn(work, name=f"{what} {self.log.name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.__delitem__)
         return task

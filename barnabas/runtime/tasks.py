@@ -29,12 +29,13 @@ class Supervisor:
 
     def __init__(self, on_fatal: FatalHandler) -> None:
         self._on_fatal = on_fatal
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order in which they began, and not in that of their addresses: so they are cancelled.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> "asyncio.Task[Any]":
         """Run `work` as the owner of `name`; an exception that leaves it is fatal, cancellation is not."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -43,7 +44,7 @@ class Supervisor:
         self._on_fatal(what, error)
 
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if task.cancelled():
             return
         error = task.exception()

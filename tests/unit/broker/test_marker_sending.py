@@ -8,6 +8,7 @@ from barnabas.client.connection import Address
 from barnabas.client.errors import ConnectionFailed
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.shard_settings import ShardSettings
+from barnabas.coordinator.transactions.effects import SendMarkers
 from barnabas.coordinator.transactions.producer_identity import NewIdNeeded
 from barnabas.coordinator.transactions.requests import Initialise, Producer
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator, TransactionSettings
@@ -49,13 +50,14 @@ class MarkerWorld:
         self.unreachable = False
         self.held: asyncio.Event | None = None
         self.connections = 0
+        self.spawned: list[str] = []
         self.sending = MarkerSending(
             ME,
             metadata=self.metadata,
             zk=self.zk,
             reach=BrokerReach(lambda broker_id: Address("host", int(broker_id)), self._connect),
             write_own=lambda request: self._write(ME, request),
-            spawn=spawn,
+            spawn=self._spawn,
         )
         self.shard = Shard(
             MemoryLog(),
@@ -101,6 +103,10 @@ class MarkerWorld:
                 partitions=partitions,
             )
         )
+
+    def _spawn(self, work: Any, *, name: str) -> "asyncio.Task[Any]":
+        self.spawned.append(name)
+        return spawn(work, name=name)
 
     async def _connect(self, address: Address, _: str) -> Any:
         self.connections += 1
@@ -353,6 +359,15 @@ async def test_many_transactions_share_requests_and_one_connection() -> None:
     assert len(world.asked) <= 10
     assert world.connections == 1
     assert {await world.state(f"producer {each}") for each in range(100)} == {"CompleteCommit"}
+
+
+@virtual_time
+@pytest.mark.parametrize("partitions", [(OWN, FOREIGN), (FOREIGN, OWN)])
+async def test_in_which_order_leaders_are_asked_is_no_matter_of_hashes(partitions: tuple[TopicPartition, ...]) -> None:
+    world = await opened()
+    effect = SendMarkers("a", 7, 0, commit=True, coordinator_epoch=5, partitions=partitions)
+    world.sending.carry_out(world.shard, effect)
+    assert world.spawned == ["markers for broker 1", "markers for broker 2"]
 
 
 @virtual_time

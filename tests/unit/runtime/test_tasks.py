@@ -45,7 +45,25 @@ async def test_a_task_that_ends_or_is_cancelled_is_not_fatal_and_is_forgotten() 
     await turns()
     assert ended.result() == "result"
     assert owner.fatal == []
-    assert owner.supervisor._tasks == set()
+    assert not owner.supervisor._tasks
+
+
+@virtual_time
+async def test_tasks_are_cancelled_in_the_order_in_which_they_began() -> None:
+    owner = Owner()
+    cancelled: list[int] = []
+
+    async def works(number: int) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            cancelled.append(number)
+
+    for number in range(50):
+        owner.supervisor.spawn(works(number), name=f"work {number}")
+    await turns()
+    await owner.supervisor.stop()
+    assert cancelled == list(range(50))
 
 
 @virtual_time

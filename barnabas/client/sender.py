@@ -95,7 +95,8 @@ class Sender:
         self._ready: dict[TopicPartition, Lane] = {}
         self._requests: dict[int, int] = {}
         self._learning: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order in which they began, and not in that of their addresses: so they are cancelled.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_woken = False
         self._sweep_timer: asyncio.TimerHandle | None = None
 
@@ -477,11 +478,11 @@ class Sender:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             # A mistake of ours, or of a callback: what is known of the lanes is not to be trusted any more.
             log.error("a producer's task failed", exc_info=error)

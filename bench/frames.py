@@ -40,7 +40,8 @@ def _framed(api_key: int, version: int, body: bytes) -> bytes:
 
 
 @lru_cache
-def _values(count: int, record_bytes: int) -> list[bytes]:
+def values(count: int, record_bytes: int) -> list[bytes]:
+    """So many of few letters, so that a codec finds about as much as in text, and the same in every run."""
     chance = random.Random(1)
     return ["".join(chance.choices(_LETTERS, k=record_bytes)).encode() for _ in range(count)]
 
@@ -50,12 +51,12 @@ def produce(
 ) -> ProduceLoad:
     """A Produce of one batch of records; without a producer id, so it may be sent again and again.
 
-    Values are drawn from few letters, so that a codec finds about as much as in text, and the same in every run. The
-    records' time is the present: what is older than `log.retention.hours` would be deleted while it is measured.
+    Its values are `values`, up to a hundred of them, round and round. The records' time is the present: what is older
+    than `log.retention.hours` would be deleted while it is measured.
     """
-    values = _values(min(records, 100), record_bytes)
+    drawn = values(min(records, 100), record_bytes)
     now_ms = int(time.time() * 1000)
-    told = [Record(index, now_ms, None, values[index % len(values)], ()) for index in range(records)]
+    told = [Record(index, now_ms, None, drawn[index % len(drawn)], ()) for index in range(records)]
     batch = build_batch(told, codec=codec)
     body = struct.pack(">hhi", -1, acks, 30_000) + struct.pack(">i", 1) + _text(topic.encode())
     body += struct.pack(">iii", 1, partition, len(batch)) + batch

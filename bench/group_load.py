@@ -4,6 +4,7 @@ Everything runs in this process, on connections of `raw_line`; the brokers may b
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _GROUPS_AT_ONCE: Final = 100
 _FRAMES_A_LINE: Final = 20
 _FILLING_LINES: Final = 8
 _AGAIN_S: Final = 0.05
+_BEAT_S: Final = 1.0
 _PATIENCE_S: Final = 120.0
 
 
@@ -85,6 +87,15 @@ class Member:
             self.member_id, self.generation_id = joined.member_id, joined.generation_id
             return joined
 
+    async def is_to_join_again(self) -> bool:
+        """Send a heartbeat; whether the answer is that others came."""
+        request = HeartbeatRequest(self.group_id, self.generation_id, self.member_id)
+        answer = await self.line.ask(heartbeat.API, request)
+        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return True
+        raise_for(answer.error_code)
+        return False
+
     def heartbeat(self) -> bytes:
         return encoded(heartbeat.API, HeartbeatRequest(self.group_id, self.generation_id, self.member_id))
 
@@ -124,8 +135,31 @@ async def new_members(bootstrap: Address, group_id: str, count: int) -> list[Mem
 
 
 async def enter_all(members: Sequence[Member], metadata: bytes = b"") -> None:
-    """All join one group at once, and have their assignments."""
-    await asyncio.gather(*(member.enter(metadata) for member in members))
+    """All join one group at once, and have their assignments.
+
+    Who has one sends heartbeats until all do, and joins again when it hears that others came.
+    """
+    outside, all_are_in = len(members), asyncio.Event()
+
+    async def enter(member: Member) -> None:
+        nonlocal outside
+        await member.enter(metadata)
+        outside -= 1
+        if not outside:
+            all_are_in.set()
+        if await others_came(member):
+            outside += 1
+            await enter(member)
+
+    async def others_came(member: Member) -> bool:
+        while outside:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(all_are_in.wait(), _BEAT_S)
+            if outside and await member.is_to_join_again():
+                return True
+        return False
+
+    await asyncio.gather(*map(enter, members))
 
 
 async def stable_groups(bootstrap: Address, *, groups: int, members: int) -> list[Member]:
@@ -150,8 +184,12 @@ async def heartbeats(members: Sequence[Member]) -> Turns:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Seconds from the first JoinGroup that counted, and from the last, to the last answer to a SyncGroup."""
+    """Seconds from the first JoinGroup that counted, and from the last, to the last answer to a SyncGroup.
 
+    `whole_s` is from the first JoinGroup of all, whether it counted or was answered with a member's id.
+    """
+
+    whole_s: float
     from_first_s: float
     from_last_s: float
     joins_s: float
@@ -160,12 +198,15 @@ class Rebalance:
 
 async def rebalance(members: Sequence[Member], metadata: bytes) -> Rebalance:
     """All members join: new ones for the first time, others with another subscription."""
+    began = time.perf_counter()
     await enter_all(members, metadata)
     generations = {member.generation_id for member in members}
     assert len(generations) == 1, f"the members are in generations {sorted(generations)}"
     ended = max(member.synced_s for member in members)
     asked = [member.asked_s for member in members]
-    return Rebalance(ended - min(asked), ended - max(asked), ended - min(member.joined_s for member in members))
+    return Rebalance(
+        ended - began, ended - min(asked), ended - max(asked), ended - min(member.joined_s for member in members)
+    )
 
 
 async def commits(bootstrap: Address, topic: str, *, connections: int) -> Turns:

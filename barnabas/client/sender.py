@@ -95,8 +95,7 @@ class Sender:
         self._ready: dict[TopicPartition, Lane] = {}
         self._requests: dict[int, int] = {}
         self._learning: set[str] = set()
-        # In the order in which they began, and not in that of their addresses: so they are cancelled.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}  # a dict: they are cancelled in the order of their beginning
         self._is_woken = False
         self._sweep_timer: asyncio.TimerHandle | None = None
 

@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import platform
 import shlex
 import subprocess
@@ -30,6 +31,7 @@ from typing import Any, Final
 import psutil
 
 from barnabas.launcher.compiled import is_current
+from barnabas.launcher.jars import JARS_VARIABLE, ZOOKEEPER_VERSION
 from barnabas.runtime.packages import own_root
 from bench.ending import exit_on_sigterm
 from bench.guest_memory import kept_from_host
@@ -41,9 +43,11 @@ from bench.side_by_side.curves import draw
 from bench.side_by_side.journal import Journal, OtherOrigin
 from bench.side_by_side.row import Row
 from bench.side_by_side.rows import coordinators, growth, life, requests, volume
+from bench.side_by_side.usage import usable_cpus
 from tests.support.kafka_jars import JarsNotAvailable, java_command
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
+_CONGESTION_CONTROL: Final = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _SMOKE_SCALE: Final = 0.005
 _CORE_MINUTES: Final = 95.0
 
@@ -92,15 +96,17 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpus": psutil.cpu_count(),
+        "cpus": len(usable_cpus()),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "python": platform.python_version(),
         "processor": _processor(),
         "file_system": file_system(tempfile.gettempdir()),
+        "tcp_congestion_control": _CONGESTION_CONTROL.read_text().strip(),
         "barnabas": _first_line("git", "describe", "--always", "--dirty"),
         "way_of_records": "compiled" if is_current(own_root()) else "interpreted",
         "java": _first_line(java_command(), "-version"),
         "kcat": _first_line("sh", "-c", "kcat -V | grep -o 'librdkafka.*'"),
+        "zookeeper": f"of {JARS_VARIABLE}" if os.environ.get(JARS_VARIABLE) else ZOOKEEPER_VERSION,
         "kafka_clients": KAFKA_3_9.version,
         "against": given.against,
         "server_properties": SETTINGS,
@@ -111,8 +117,9 @@ def _about(given: argparse.Namespace, rounds: int, command: Sequence[str]) -> di
 
 def _origin(about: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same for figures to stand beside each other."""
-    kept = ("machine", "cpus", "memory_gb", "processor", "file_system", "python", "java", "kcat", "barnabas")
-    return {name: about[name] for name in (*kept, "way_of_records")}
+    machine = ("machine", "cpus", "memory_gb", "processor", "file_system", "tcp_congestion_control")
+    software = ("python", "java", "kcat", "zookeeper", "barnabas", "way_of_records")
+    return {name: about[name] for name in (*machine, *software)}
 
 
 def _tell(text: str) -> None:
@@ -176,6 +183,11 @@ def main(
         return 2
     if about["file_system"] == "tmpfs" and not given.smoke:
         sys.stderr.write(f"{tempfile.gettempdir()} is in memory (tmpfs): set TMPDIR to a directory on a disk\n")
+        return 2
+    if given.resume is not None and about["barnabas"].endswith("-dirty"):
+        sys.stderr.write(
+            f"{about['barnabas']}: what is not committed may be another than when the run began; commit it\n"
+        )
         return 2
     stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     if not given.smoke:

@@ -10,11 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from bench import frames
 from bench.kafka_releases import KAFKA_3_9
 from bench.side_by_side.contestants import HOST
 from bench.side_by_side.usage import ClientFailed, ClientRun, Usage, run_clients
@@ -56,9 +57,23 @@ class Volume:
     seconds: float
     usage: Usage
     records: int | None = None
-    """None of a drain."""
+    """None where nobody counted, as in a drain."""
     answers: int | None = None
     """To Fetches; of a drain only."""
+
+    def __add__(self, other: "Volume") -> "Volume":
+        """Of both, one after the other."""
+        return Volume(
+            self.payload_bytes + other.payload_bytes,
+            self.seconds + other.seconds,
+            self.usage + other.usage,
+            _sum(self.records, other.records),
+            _sum(self.answers, other.answers),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _volume(records: int, shape: "Shape", seconds: float, usage: Usage) -> Volume:
@@ -109,7 +124,10 @@ def drain(
     connections: int = CONNECTIONS,
     cpus: Sequence[int] | None = None,
 ) -> Volume:
-    """Read what `records` in each partition hold, from its start and round again; payload is what came on the wire."""
+    """Read a MiB at each hundredth of `records` in each partition, round and round; payload is what came on the wire.
+
+    So a fifth of 500 MB is read, and all of 100 MB; it is in memory in any case, and in no cache of a processor.
+    """
     given = _round(records, answer_bytes)
     result, usage = _load(cluster, topic, partitions, given, window=2, connections=connections, cpus=cpus)
     return _drained(result, usage)
@@ -125,11 +143,20 @@ def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[
     return _drained(result, usage)
 
 
-def drain_bare(port: int, *, files: int, file_bytes: int, answer_bytes: int, connections: int = CONNECTIONS) -> float:
+def drain_bare(
+    port: int,
+    *,
+    files: int,
+    file_bytes: int,
+    answer_bytes: int,
+    connections: int = CONNECTIONS,
+    note: Callable[[Sequence[Sequence[str]]], None],
+) -> float:
     """MB/s at which the same drain reads from `bench.bare_sendfile` so many files, of so many bytes each at least."""
     endpoints = [{"host": HOST, "port": port, "connections": connections, "partitions": list(range(files))}]
     given = {"topic": "none", "endpoints": endpoints, "window": 2, **_round(file_bytes, answer_bytes)}
     command = [sys.executable, "-m", "bench.load", json.dumps(given)]
+    note([command])
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return float(result["answer_bytes"] / result["seconds"] / 1e6)
 
@@ -188,9 +215,9 @@ def kcat_produce(
     cluster: Deployment, topic: str, shape: Shape, scratch: Path, settings: Mapping[str, int] | None = None
 ) -> Volume:
     """Write lines of a file, spread over the partitions; `settings` of librdkafka in place of ours."""
-    lines = scratch / f"lines-{shape.record_bytes}-{shape.records}"
+    lines = scratch / f"letters-{shape.record_bytes}-{shape.records}"
     if not lines.exists():
-        block = ("x" * shape.record_bytes + "\n").encode() * 1000
+        block = b"".join(value + b"\n" for value in frames.values(1000, shape.record_bytes))
         with lines.open("wb") as file:
             for _ in range(shape.records // 1000):
                 file.write(block)

@@ -30,6 +30,7 @@ _WARM_BYTES: Final = 2_000_000_000
 _WARM_S: Final = 60.0
 """By broker: JVMs that share a machine take as much longer until all have compiled what they run."""
 _WARM_PIECE: Final = Shape(500_000_000, 1000)
+_WARM_SHAPES: Final = (_WARM_PIECE, replace(_WARM_PIECE, record_bytes=100))
 _WARM_READS: Final = 10
 """How many times over a piece is read: most of the time goes into what is to be warmed, and not into starting loads."""
 _WARM_REQUESTS: Final = 20_000
@@ -163,16 +164,16 @@ class Runner:
             for number in range(self._plan.rounds):
                 for row in block:
                     for seat in in_turn(seats, number):
-                        self._run(number, row, seat)
+                        self._run(number, row, seat, [each for each in seats if each is not seat])
 
     def _fresh(self, row: Row) -> None:
         for number in range(self._plan.rounds):
             for contestant in in_turn(self._contestants, number):
                 seat = self._seat(contestant, row, lambda _: None)
                 with contextlib.closing(seat):
-                    self._run(number, row, seat)
+                    self._run(number, row, seat, [])
 
-    def _run(self, number: int, row: Row, seat: Seat) -> None:
+    def _run(self, number: int, row: Row, seat: Seat, rivals: Sequence[Seat]) -> None:
         version = seat.contestant.version
         pair = row.name, version
         if self._journal.count(*pair) > number or self._failures[pair] >= _FAILURES:
@@ -180,13 +181,20 @@ class Runner:
         self._check_time()
         try:
             cluster = seat.cluster()
+            commands = cluster.take_commands("warming")
+            pids = [pid for rival in rivals for pid in rival.pids()]
             if self._plan.tries_first(row) and row.name not in seat.tried:
-                self._measure(row, cluster)
+                self._measure(row, cluster, pids)
                 cluster.take_commands(row.name)
-                seat.tried.add(row.name)
-            told, incomplete = self._measure(row, cluster)
-            commands = cluster.take_commands(row.name)
+            elif row.restarts and seat.tried and self._plan.warms:
+                # What was restarted is cold, and takes over from the others or does what they ask for next.
+                warm_again(cluster)
+                cluster.take_commands(row.name)
+            seat.tried.add(row.name)
+            told, incomplete = self._measure(row, cluster, pids)
+            commands |= cluster.take_commands(row.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on
+            seat.forget_commands()
             self._failures[pair] += _FAILURES if isinstance(error, ProgramMissing) else 1
             self._reasons[pair] = _short(error)
             self._tell(f"round {number + 1} | {row.name} | {seat.contestant} | FAILED: {type(error).__name__}: {error}")
@@ -199,17 +207,17 @@ class Runner:
         elsewhere = f"{told[0].elsewhere or 0.0:.2f} cores elsewhere"
         self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}, {elsewhere}{lacking}")
 
-    def _measure(self, row: Row, cluster: RunningCluster) -> tuple[list[Figure], str]:
-        """The figures, and why some are missing."""
+    def _measure(self, row: Row, cluster: RunningCluster, rivals: Sequence[int]) -> tuple[list[Figure], str]:
+        """The figures, and why some are missing. `rivals` are the pids of clusters that wait meanwhile."""
         # What the run before has written is not flushed at the expense of this one.
         os.sync()
         time.sleep(_SETTLE_S if self._plan.warms else 0)
-        before, incomplete = Account.now(), ""
+        before, incomplete = Account.now(rivals), ""
         try:
             figures = row.measure(Run(cluster, self._scratch, self._plan.scale))
         except Incomplete as error:
             figures, incomplete = error.figures, _short(error)
-        elsewhere = Account.now().elsewhere_since(before)
+        elsewhere = Account.now(rivals).elsewhere_since(before)
         return [replace(figure, elsewhere=elsewhere) for figure in figures], incomplete
 
     def _check_time(self) -> None:
@@ -276,5 +284,10 @@ def warm(
     ends_s = clock() + _WARM_S * len(cluster.ports)
     written = 0
     while written < _WARM_BYTES or clock() < ends_s:
-        for shape in (_WARM_PIECE, replace(_WARM_PIECE, record_bytes=100)):
-            written += pass_through(cluster, shape)
+        written += sum(pass_through(cluster, shape) for shape in _WARM_SHAPES)
+
+
+def warm_again(cluster: RunningCluster) -> None:
+    """Half of the bytes of `warm` once more, for brokers that were restarted since."""
+    for shape in _WARM_SHAPES:
+        in_and_out(cluster, shape)

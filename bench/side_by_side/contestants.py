@@ -1,7 +1,8 @@
 """The systems that are compared, each as a cluster of processes on this machine: Barnabas and releases of Kafka.
 
 All get the same ZooKeeper in a process of its own, the same `server.properties` as Kafka ships it, and the same topics.
-Kafka's brokers run in a JVM of 1 GB with the options of Kafka's own scripts.
+Kafka's brokers run in a JVM of 1 GB with the options of Kafka's own scripts, but for those that cost it something and
+serve nothing here: no log of the garbage collector is written, and JMX is closed.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from barnabas.protocol.error_code import ErrorCode
 from bench.kafka_releases import KafkaRelease
 from bench.raw_line import write_first
 from bench.side_by_side.figures import OURS
+from bench.side_by_side.usage import usable_cpus
 from bench.systems import System
 from tests.support.kafka import LOG4J
 from tests.support.kafka_jars import java_command
@@ -68,6 +70,7 @@ SETTINGS: Final = {**SHIPPED, "log.segment.delete.delay.ms": "1000"}
 _JVM: Final = (
     *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+    "-XX:MaxInlineLevel=15",
 )
 _START_S: Final = 60.0
 _STOP_S: Final = 60.0
@@ -174,24 +177,31 @@ class RunningCluster:
         """One broker with its children."""
         return System(f"{self} {broker_id}", self.ports[broker_id], (self.pid(broker_id),))
 
+    def pids(self) -> list[int]:
+        """The brokers and ZooKeeper, without their children."""
+        return [self._zookeeper.process.pid, *(process.pid for process in self._processes.values())]
+
     def systems(self) -> list[System]:
         return [self.system(broker_id) for broker_id in self.ports]
 
     def pin(self, cpus: Sequence[int] | None) -> None:
         """Let every thread of every broker run on these CPUs only; None for all that there are."""
-        chosen = set(cpus) if cpus is not None else set(range(psutil.cpu_count() or 1))
+        chosen = set(usable_cpus() if cpus is None else cpus)
         for system in self.systems():
             system.pin(chosen)
 
     def note(self, commands: Sequence[Sequence[str]]) -> None:
         self._commands += [shlex.join(command) for command in commands]
 
+    def forget_commands(self) -> None:
+        self._commands = []
+
     def take_commands(self, purpose: str) -> dict[str, str]:
-        """How the brokers were started, and what ran against them since the last time, by what each is."""
+        """How the brokers were started, and what ran against them since the last time, if anything did."""
         kind = ", ".join([f"{self}, {len(self.ports)} brokers", *map("=".join, self._row_properties.items())])
         noted, self._commands = list(dict.fromkeys(self._commands)), []
-        brokers = shlex.join(psutil.Process(self.pid(1)).cmdline())
-        return {f"{kind}: the first": brokers, f"{kind}: {purpose}": "\n".join(noted)}
+        told = {f"{kind}: the first": shlex.join(psutil.Process(self.pid(1)).cmdline())}
+        return told | ({f"{kind}: {purpose}": "\n".join(noted)} if noted else {})
 
     # Processes.
 

@@ -109,6 +109,8 @@ class Result:
     """Why what has an aim is not held against it."""
     elsewhere: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By version and round: cores that something else used. Empty where nobody asked."""
+    runs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By version and round: what was measured."""
 
     @property
     def missing(self) -> list[str]:
@@ -133,6 +135,7 @@ class Result:
             "shares": {version: list(told) for version, told in self.shares.items()},
             "elsewhere_cores": {version: list(told) for version, told in self.elsewhere.items()},
             "others": {version: spread.as_json() for version, spread in self.others.items()},
+            "runs": {version: list(told) for version, told in self.runs.items()},
         }
 
 
@@ -168,7 +171,7 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     }
     spreads = {version: Spread.of([each.value for each in figures]) for version, figures in found.items() if figures}
     limiters = {
-        version: statistics.mode(each.limiter for each in figures) for version, figures in found.items() if figures
+        version: limiter_of([each.limiter for each in figures]) for version, figures in found.items() if figures
     }
     ours = spreads.pop(OURS)
     more_is_better = figure.is_rate or (target is not None and target.at_least)
@@ -192,7 +195,25 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
         for version, each in found.items()
         if (cores := [run.elsewhere for run in each if run.elsewhere is not None])
     }
-    return replace(told, at=figure.at, is_bound_elsewhere=bool(bound_by), unjudged=unjudged, elsewhere=elsewhere)
+    return replace(
+        told,
+        at=figure.at,
+        is_bound_elsewhere=bool(bound_by),
+        unjudged=unjudged,
+        elsewhere=elsewhere,
+        runs={version: [each.value for each in figures] for version, figures in found.items()},
+    )
+
+
+def limiter_of(rounds: Sequence[str]) -> str:
+    """The most frequent one, of those that say little of a broker if half of the rounds have them, else of the others.
+
+    The median of an even half is as much of a round that says little.
+    """
+    elsewhere = [each for each in rounds if each in _ELSEWHERE]
+    counted = elsewhere if 2 * len(elsewhere) >= len(rounds) else [each for each in rounds if each not in _ELSEWHERE]
+    # Of two as frequent ones not the one that came first: what is told hangs on no order.
+    return max(sorted(set(counted)), key=counted.count)
 
 
 def _not_judged(result: Result) -> Result:

@@ -28,10 +28,13 @@ def as_json(comparison: Comparison, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
     """Medians with the least and the greatest; the ratio is ours to the better Kafka's. First what has an aim."""
-    machine = f"{about['machine']}, {about['cpus']} cores, {about['memory_gb']} GB; {about['java']}"
-    ran = f"Barnabas {about['way_of_records']}; {_rounds(about['rounds'])}; `{about['command']}`"
+    machine = f"{about['machine']}, {about['cpus']} cores of {about['processor']}, {about['memory_gb']} GB"
+    software = f"Python {about['python']}; {about['java']}; {about['kcat']}; ZooKeeper {about['zookeeper']}"
+    network = f"TCP {about['tcp_congestion_control']}"
+    barnabas = f"Barnabas {about['barnabas']}, {about['way_of_records']}"
+    ran = f"{_rounds(about['rounds'])}; `{about['command']}`"
     lines = [
-        f"{about['date']}, {machine}; {ran}",
+        f"{about['date']}, {machine}, {network}; {software}; {barnabas}; {ran}",
         "",
         *_table([each for each in comparison.results if each.target is not None], _COLUMNS),
     ]

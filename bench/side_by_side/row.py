@@ -34,7 +34,8 @@ class Row:
 
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
     own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. Those that
-    `restarts` brokers of a warm cluster share it with nobody else, and are not tried before they count.
+    `restarts` brokers share a warm cluster with each other only, which is warmed again after each run of them, and are
+    not tried before they count.
     """
 
     name: str

@@ -28,7 +28,7 @@ class Seat:
         self._cluster: RunningCluster | None = None
         self._starts_left = _STARTS
         self.tried: set[str] = set()
-        """Rows that have been run on the cluster of now without counting."""
+        """Rows that have been run on the cluster of now, whether they counted or not."""
 
     def cluster(self) -> RunningCluster:
         """The one that runs, or a new one. Whatever goes wrong as it starts is raised, and SeatEmpty after a few."""
@@ -47,6 +47,15 @@ class Seat:
                 self.close()
                 raise
         return self._cluster
+
+    def pids(self) -> list[int]:
+        """Of the cluster that runs, if one does."""
+        return [] if self._cluster is None else self._cluster.pids()
+
+    def forget_commands(self) -> None:
+        """What ran for a row that failed is not told as the next one's."""
+        if self._cluster is not None:
+            self._cluster.forget_commands()
 
     def close(self) -> None:
         if self._cluster is not None:

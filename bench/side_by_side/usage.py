@@ -9,7 +9,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,6 +53,9 @@ class Machine:
     def since(self, before: "Machine") -> "Machine":
         return Machine(self.busy - before.busy, self.waiting_for_disk - before.waiting_for_disk)
 
+    def __add__(self, other: "Machine") -> "Machine":
+        return Machine(self.busy + other.busy, self.waiting_for_disk + other.waiting_for_disk)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -67,6 +70,19 @@ class Usage:
     cores: int
     broker_cores: int | None = None
     """Those that brokers may use; None is all."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Of both, one after the other, by other clients on the same brokers."""
+        return Usage(
+            self.seconds + other.seconds,
+            self.brokers + other.brokers,
+            self.client + other.client,
+            self.busiest_broker_thread + other.busiest_broker_thread,
+            self.busiest_client_thread + other.busiest_client_thread,
+            self.machine + other.machine,
+            self.cores,
+            self.broker_cores,
+        )
 
     @property
     def limiter(self) -> str:
@@ -89,6 +105,11 @@ class Usage:
         return f"brokers {brokers}, a thread {broker}; client {clients}, a thread {client}; machine {machine}"
 
 
+def usable_cpus() -> AbstractSet[int]:
+    """Those that this process may run on, and what it starts."""
+    return os.sched_getaffinity(0)
+
+
 def too_few_ticks(cpu_seconds: float) -> str:
     """Why a cost that was counted from so much CPU is not judged; empty if it is."""
     ticks = round(cpu_seconds * _TICKS_A_SECOND)
@@ -97,9 +118,10 @@ def too_few_ticks(cpu_seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """At one moment: CPU seconds that all used so far, and those of this process and all that it has started.
+    """At one moment: CPU seconds that all used so far, and those of this process and what it has started.
 
-    Those are brokers, clients and ZooKeeper: by process its parent, and what it used with its children that have ended.
+    That is what is measured: brokers, clients and ZooKeeper; by process its parent, and what it used with its children
+    that have ended.
     """
 
     at_s: float
@@ -107,10 +129,17 @@ class Account:
     ours: Mapping[int, tuple[int, float]]
 
     @classmethod
-    def now(cls) -> "Account":
+    def now(cls, rivals: Collection[int] = ()) -> "Account":
+        """Without the processes of these pids and their children: clusters that wait for their turn are elsewhere."""
         machine, ours = Machine.now().busy, {}
+        waiting: set[int] = set()
+        for pid in rivals:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                waiting |= {process.pid for process in System("waiting", 0, (pid,)).members()}
         # From the children up: what one of them used that has ended since it was listed stands with its parent.
         for process in reversed([*System("bench", 0, (os.getpid(),)).members()]):
+            if process.pid in waiting:
+                continue
             with contextlib.suppress(psutil.NoSuchProcess):
                 ours[process.pid] = process.ppid(), sum(process.cpu_times()[:4])
         return cls(time.perf_counter(), machine, ours)
@@ -260,7 +289,7 @@ def watch_machine(work: Callable[[], T]) -> tuple[T, Usage]:
     machine, began = Machine.now(), time.perf_counter()
     result = work()
     seconds = time.perf_counter() - began
-    return result, Usage(seconds, 0.0, 0.0, 0.0, 0.0, Machine.now().since(machine), psutil.cpu_count() or 1)
+    return result, Usage(seconds, 0.0, 0.0, 0.0, 0.0, Machine.now().since(machine), len(usable_cpus()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +331,6 @@ def _usage(
         max(_differences(before.threads, after.threads).values(), default=0.0),
         max(client.values(), default=0.0),
         spent,
-        psutil.cpu_count() or 1,
+        len(usable_cpus()),
         len(after.cpus) or None,
     )

@@ -9,7 +9,7 @@ from typing import Final
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape
 from bench.side_by_side.figures import Figure, exponent
-from bench.side_by_side.row import CPU_S_GB, Incomplete, Row, Run
+from bench.side_by_side.row import Incomplete, Row, Run, request_figures, volume_figures
 from bench.side_by_side.rows.life import time_to_first_record
 
 _GB: Final = 1_000_000_000
@@ -69,13 +69,9 @@ def _partitions(run: Run, count: int) -> list[Figure]:
 def _connections(run: Run, count: int) -> list[Figure]:
     requests = max(2 * count, int(_REQUESTS * run.scale))
     with run.cluster.topic(partitions=1) as topic:
-        answers, seconds, usage = clients.single_records(
-            run.cluster, topic, requests=requests, connections=count, window=1
+        return request_figures(
+            *clients.single_records(run.cluster, topic, requests=requests, connections=count, window=1)
         )
-    return [
-        Figure("broker CPU a request", usage.brokers / answers * 1e6, "us", usage.limiter),
-        Figure("requests/s", answers / seconds, "requests/s", usage.limiter, is_rate=True),
-    ]
 
 
 def _consumers(run: Run, count: int) -> list[Figure]:
@@ -83,14 +79,11 @@ def _consumers(run: Run, count: int) -> list[Figure]:
     with run.cluster.topic(partitions=1) as topic:
         clients.replay(run.cluster, topic, shape)
         answer_bytes = int(_DELIVERED * run.scale)
-        volume = clients.drain(
-            run.cluster, topic, partitions=1, records=shape.records, answer_bytes=answer_bytes, connections=count
+        return volume_figures(
+            clients.drain(
+                run.cluster, topic, partitions=1, records=shape.records, answer_bytes=answer_bytes, connections=count
+            )
         )
-    gigabytes = volume.payload_bytes / 1e9
-    return [
-        Figure(CPU_S_GB, volume.usage.brokers / gigabytes, "s/GB", volume.usage.limiter),
-        Figure("MB/s", gigabytes * 1000 / volume.seconds, "MB/s", volume.usage.limiter, is_rate=True),
-    ]
 
 
 def _log_size(run: Run, gigabytes: int) -> list[Figure]:

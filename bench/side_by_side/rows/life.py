@@ -238,7 +238,11 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
         if registration.ended_s is None:
             raise RuntimeError(f"{cluster}: when the session of broker {broker_id} ended was not seen")
         outages = [
-            outage(gaps, usage.limiter, is_killed=is_killed, session_ended_s=registration.ended_s) for gaps in found
+            [
+                replace(figure, shares=f"machine {usage.machine.busy / usage.seconds:.2f}")
+                for figure in outage(gaps, usage.limiter, is_killed=is_killed, session_ended_s=registration.ended_s)
+            ]
+            for gaps in found
         ]
         return [max(each, key=lambda figure: figure.value) for each in zip(*outages, strict=True)]
 

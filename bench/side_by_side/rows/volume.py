@@ -14,12 +14,16 @@ from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.copies import copied_bytes
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import CPU_S_GB, LESS_CPU, MB_S, MORE, Row, Run, volume_figures
+from bench.side_by_side.usage import usable_cpus
 
 _FULL: Final = (("barnabas.record.validation", "full"),)
 _PAYLOAD: Final = 1_000_000_000
 _CLIENT_PAYLOAD: Final = 500_000_000
 _READ_AGAIN: Final = 40
 """How many times over what is in memory is read: at 7 GB/s, which is a fast JVM's rate, for some 3 s."""
+_COUNTED_CPU_S: Final = 0.6
+"""From which on a cost is judged (`usage.too_few_ticks`), and a little more."""
+_MOST_RUNS: Final = 20
 _COPIED_PAYLOAD: Final = 100_000_000
 _PHYSICAL: Final = "share of a bare sendfile loop's rate"
 _BARE_LEAST_BYTES: Final = 4_000_000
@@ -40,7 +44,7 @@ def _topic(run: Run, shape: Shape) -> Iterator[str]:
 
 def _pins() -> tuple[list[int], list[int]]:
     """CPUs of the brokers, and of the client."""
-    cpus = sorted(os.sched_getaffinity(0))
+    cpus = sorted(usable_cpus())
     return cpus[:-1] or cpus, cpus[-1:]
 
 
@@ -77,7 +81,9 @@ def by_librdkafka(shape: Shape) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            return volume_figures(clients.kcat_produce(run.cluster, topic, given, run.scratch))
+            return volume_figures(
+                _counted(run, lambda: clients.kcat_produce(run.cluster, topic, given, run.scratch)),
+            )
 
     return Row(f"produce, librdkafka, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
 
@@ -86,26 +92,26 @@ def by_producer_performance(shape: Shape) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            return volume_figures(clients.performance_produce(run.cluster, topic, given))
+            return volume_figures(_counted(run, lambda: clients.performance_produce(run.cluster, topic, given)))
 
     return Row(f"produce, ProducerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
 
 
 def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: bool = False) -> Row:
-    """Fetches of 1 MiB of what was just written, several times over; each connection reads all of the topic."""
+    """Fetches of 1 MiB of what was just written, several times over, all over the topic by each connection."""
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            clients.replay(run.cluster, topic, given)
+            written = clients.replay(run.cluster, topic, given)
             answer_bytes = int(_READ_AGAIN * shape.payload_bytes * run.scale)
             with pinned_to(run, pinned) as cpus:
                 volume = _drain(run, topic, given, answer_bytes, connections=connections, cpus=cpus)
-            figures = volume_figures(volume)
+            figures = volume_figures(_with_records(run, topic, written, volume))
             # A loop of one process is beside one broker.
             if not pinned and len(run.cluster.ports) == 1:
                 segments = [_segment(run, f"{topic}-{number}") for number in range(given.partitions)]
-                bare = bare_rate(lambda buffer: _served_bare(segments, answer_bytes, connections, buffer))
+                bare = bare_rate(lambda buffer: _served_bare(run, segments, answer_bytes, connections, buffer))
                 figures.append(physical_share(figures[0], bare))
             return figures
 
@@ -137,14 +143,18 @@ def copied(shape: Shape) -> Row:
 
 
 def drained_cold(shape: Shape) -> Row:
-    """Fetches of 1 MiB of what only the disk has, each once."""
+    """Fetches of 1 MiB of what only the disk has, each once; again with a cold cache until the CPU is counted."""
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            clients.replay(run.cluster, topic, given)
-            drop_from_memory(run, topic)
-            return volume_figures(clients.drain_once(run.cluster, topic, given))
+            written = clients.replay(run.cluster, topic, given)
+
+            def read() -> Volume:
+                drop_from_memory(run, topic)
+                return clients.drain_once(run.cluster, topic, given)
+
+            return volume_figures(_with_records(run, topic, written, _counted(run, read)))
 
     return Row(f"consume, broker-bound, cold, {_told(shape)}", measure, _BROKER_BOUND, _brokers(shape))
 
@@ -177,9 +187,13 @@ def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) 
         given = _shape(run, shape)
         with _topic(run, given) as topic:
             whole = replace(given, payload_bytes=clients.replay(run.cluster, topic, given).payload_bytes)
-            if cold:
-                drop_from_memory(run, topic)
-            return volume_figures(clients.kcat_consume(run.cluster, topic, whole, consumers))
+
+            def read() -> Volume:
+                if cold:
+                    drop_from_memory(run, topic)
+                return clients.kcat_consume(run.cluster, topic, whole, consumers)
+
+            return volume_figures(_counted(run, read))
 
     kind = "cold, " if cold else ""
     name = f"consume, librdkafka, {kind}{consumers} at once, {_told(shape)}"
@@ -192,9 +206,26 @@ def read_by_consumer_performance(shape: Shape) -> Row:
         with _topic(run, given) as topic:
             written = clients.replay(run.cluster, topic, given)
             whole = replace(given, payload_bytes=written.payload_bytes)
-            return volume_figures(clients.performance_consume(run.cluster, topic, whole))
+            return volume_figures(_counted(run, lambda: clients.performance_consume(run.cluster, topic, whole)))
 
     return Row(f"consume, ConsumerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+
+
+def _counted(run: Run, work: Callable[[], Volume]) -> Volume:
+    """Of as many runs of a client as it takes for the brokers' CPU to be counted: many cost them next to nothing."""
+    volume = work()
+    for _ in range(_MOST_RUNS - 1):
+        if volume.usage.brokers >= _COUNTED_CPU_S * run.scale:
+            break
+        volume += work()
+    return volume
+
+
+def _with_records(run: Run, topic: str, written: Volume, read: Volume) -> Volume:
+    """What a drain has read, with its records: as many of what was written as its bytes are of the logs."""
+    assert written.records is not None
+    log_bytes = sum(log.stat().st_size for log in run.cluster.directory.glob(f"broker-1/logs/{topic}-*/*.log"))
+    return replace(read, records=round(read.payload_bytes / log_bytes * written.records))
 
 
 def _told(shape: Shape) -> str:
@@ -241,11 +272,16 @@ def _segment(run: Run, partition: str) -> Path:
     return segment
 
 
-def _served_bare(files: Sequence[Path], answer_bytes: int, connections: int, send_buffer_bytes: int) -> float:
+def _served_bare(run: Run, files: Sequence[Path], answer_bytes: int, connections: int, send_buffer_bytes: int) -> float:
     file_bytes = min(file.stat().st_size for file in files)
     with bare_sendfile.serving(files, send_buffer_bytes=send_buffer_bytes) as port:
         return clients.drain_bare(
-            port, files=len(files), file_bytes=file_bytes, answer_bytes=answer_bytes, connections=connections
+            port,
+            files=len(files),
+            file_bytes=file_bytes,
+            answer_bytes=answer_bytes,
+            connections=connections,
+            note=run.cluster.note,
         )
 
 
@@ -267,10 +303,9 @@ def _others() -> Iterator[Row]:
             for acks in (1, -1):
                 for codec in ("none", "lz4", "zstd"):
                     shape = Shape(_PAYLOAD, size, partitions, acks, codec)
-                    of_client = replace(shape, payload_bytes=_CLIENT_PAYLOAD)
                     yield replayed(shape)
-                    yield by_librdkafka(of_client)
-                    yield by_producer_performance(of_client)
+                    yield by_librdkafka(shape)
+                    yield by_producer_performance(replace(shape, payload_bytes=_CLIENT_PAYLOAD))
                 if acks == 1:
                     written, read = Shape(_PAYLOAD, size, partitions), Shape(_CLIENT_PAYLOAD, size, partitions)
                     yield replayed(written, pinned=True)

@@ -40,5 +40,10 @@ class Cluster:
     def pin(self, cpus: Sequence[int] | None) -> None:
         self.pins.append(cpus)
 
+    def pids(self) -> list[int]:
+        return []
+
+    def forget_commands(self) -> None: ...
+
     def take_commands(self, purpose: str) -> dict[str, str]:
         return {f"{self.contestant}: {purpose}": "command"}

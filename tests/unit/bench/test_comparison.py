@@ -155,6 +155,7 @@ def test_a_row_is_tried_before_its_first_round_unless_that_makes_the_brokers_new
 ) -> None:
     monkeypatch.setattr(comparison, "_SETTLE_S", 0)
     monkeypatch.setattr(comparison, "warm", lambda _: None)
+    monkeypatch.setattr(comparison, "warm_again", lambda _: None)
     measured: list[str] = []
 
     def measure(run: Run) -> list[Figure]:
@@ -208,6 +209,26 @@ def test_every_system_is_warmed_once_before_the_first_round(tmp_path: Path, monk
     told.compare([Row("a", measure)])
     tried_and_run = ["here runs"] * 2 + ["2.7.2 runs"] * 2
     assert happened == ["here is warmed", "2.7.2 is warmed", *tried_and_run, "2.7.2 runs", "here runs"]
+
+
+def test_brokers_that_a_run_has_restarted_are_warmed_again_before_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def restarting(name: str) -> Row:
+        def measure(_: Run) -> list[Figure]:
+            happened.append(name)
+            return [Figure("seconds", 1.0, "s")]
+
+        return Row(name, measure, restarts=True)
+
+    monkeypatch.setattr(comparison, "_SETTLE_S", 0)
+    monkeypatch.setattr(comparison, "warm", lambda _: happened.append("warmed"))
+    monkeypatch.setattr(comparison, "warm_again", lambda _: happened.append("again"))
+    told = Runner(CONTESTANTS[:1], Plan(2), tmp_path, journal=Journal(None, {}), tell=lambda _: None)
+    told.compare([restarting("a"), restarting("b")])
+    assert happened == ["warmed", "a", "again", "b", "again", "a", "again", "b"]
 
 
 @pytest.mark.parametrize(("brokers", "piece_s", "seconds"), [(1, 0.1, 60.0), (3, 0.1, 180.0), (1, 10.0, 200.0)])

@@ -9,7 +9,7 @@ import pytest
 from bench.side_by_side.__main__ import all_rows, chosen_rows
 from bench.side_by_side.comparison import Comparison
 from bench.side_by_side.curves import draw
-from bench.side_by_side.figures import Figure, Result, Runs, Target, exponent, results
+from bench.side_by_side.figures import Figure, Result, Runs, Target, exponent, limiter_of, results
 from bench.side_by_side.report import as_json, as_markdown
 from bench.side_by_side.row import Incomplete, Run
 from bench.side_by_side.rows.growth import exponents, growth
@@ -19,7 +19,13 @@ ABOUT = {
     "machine": "m",
     "cpus": 2,
     "memory_gb": 8,
+    "processor": "p",
+    "tcp_congestion_control": "reno",
+    "python": "3.11",
     "java": "j",
+    "kcat": "librdkafka 2",
+    "zookeeper": "3.9",
+    "barnabas": "abc",
     "rounds": 1,
     "command": "c",
     "way_of_records": "compiled",
@@ -52,6 +58,29 @@ def test_a_cost_is_held_against_the_cheaper_kafka() -> None:
     runs = {"here": [cost(1.0)], "2.7.2": [cost(2.0)], "3.9.2": [cost(1.5)]}
     result = only(results("row", runs, {"s/GB": LESS}))
     assert (result.rival_version, result.met) == ("3.9.2", False)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "limiter"),
+    [
+        (["client", "broker"], "client"),
+        (["broker", "client"], "client"),
+        (["client", "disk", "broker", "broker"], "client"),
+        (["client", "disk", "broker", "broker", "broker"], "broker"),
+        (["client", "client", "disk", "broker", "broker"], "client"),
+        (["machine", "broker", "waiting", "machine"], "machine"),
+        (["waiting", "broker"], "broker"),
+    ],
+)
+def test_a_limiter_elsewhere_in_half_of_the_rounds_is_the_limiter_in_whatever_order(
+    rounds: list[str], limiter: str
+) -> None:
+    assert limiter_of(rounds) == limiter_of(rounds[::-1]) == limiter
+
+
+def test_the_json_has_every_run() -> None:
+    result = only(results("row", {"here": [rate(1), rate(3)], "2.7.2": [rate(2)]}, {}))
+    assert result.as_json()["runs"] == {"here": [1, 3], "2.7.2": [2]}
 
 
 def test_the_median_of_the_rounds_counts_and_the_spread_is_told() -> None:

@@ -81,6 +81,14 @@ def test_a_journal_of_another_commit_ends_it(tmp_path: Path, capsys: pytest.Capt
     assert "'another'" in capsys.readouterr().err
 
 
+def test_of_what_is_not_committed_no_run_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_first_line", lambda *_: "abc-dirty")
+    assert run("--resume", str(tmp_path / "runs.jsonl")) == 2
+    assert "abc-dirty: what is not committed" in capsys.readouterr().err
+
+
 def test_a_smoke_writes_into_no_journal(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         run("--smoke", "--resume", str(tmp_path / "runs.jsonl"))

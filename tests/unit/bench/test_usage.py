@@ -199,3 +199,11 @@ def test_what_this_process_starts_is_not_elsewhere() -> None:
     after = Account.now()
     used = sum(cpu for _, cpu in after.ours.values()) - sum(cpu for _, cpu in before.ours.values())
     assert used >= BUSY_S - 0.05
+
+
+def test_a_cluster_that_waits_for_its_turn_is_elsewhere() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as rival:
+        assert rival.pid in Account.now().ours
+        assert rival.pid not in Account.now([rival.pid]).ours
+    # Who has ended meanwhile is nowhere.
+    assert os.getpid() in Account.now([rival.pid]).ours

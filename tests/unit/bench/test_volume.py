@@ -7,10 +7,19 @@ import pytest
 
 from barnabas.runtime.page_cache import pages_in_memory, pages_of
 from bench.side_by_side.__main__ import file_system
+from bench.side_by_side.clients import Volume
 from bench.side_by_side.contestants import SHIPPED
 from bench.side_by_side.figures import Figure
 from bench.side_by_side.row import Run
-from bench.side_by_side.rows.volume import bare_rate, drop_from_memory, physical_share, pinned_to
+from bench.side_by_side.rows.volume import (
+    _counted,
+    _with_records,
+    bare_rate,
+    drop_from_memory,
+    physical_share,
+    pinned_to,
+)
+from bench.side_by_side.usage import Machine, Usage
 from tests.unit.bench.fake_clusters import CONTESTANTS, Cluster
 
 
@@ -28,6 +37,34 @@ def test_who_is_not_pinned_runs_anywhere(tmp_path: Path) -> None:
     with pinned_to(Run(cluster, tmp_path, 1.0), pinned=False) as client:
         assert client is None
     assert not cluster.pins
+
+
+@pytest.mark.parametrize(("brokers", "runs"), [(0.5, 2), (0.6, 1), (0.25, 3), (0.001, 20)])
+def test_a_client_runs_until_the_cpu_of_the_brokers_is_counted(brokers: float, runs: int, tmp_path: Path) -> None:
+    def work() -> Volume:
+        return Volume(1000, 2.0, used(brokers, cores=2), records=10)
+
+    volume = _counted(Run(Cluster(CONTESTANTS[0], tmp_path), tmp_path, 1.0), work)
+    assert (volume.payload_bytes, volume.seconds, volume.records) == (1000 * runs, 2.0 * runs, 10 * runs)
+    assert volume.answers is None
+    total = volume.usage
+    assert (total.seconds, total.client, total.busiest_broker_thread, total.cores) == (2.0 * runs, runs, 0.5 * runs, 2)
+    assert total.brokers == pytest.approx(brokers * runs)
+    assert (total.machine.busy, total.machine.waiting_for_disk) == (1.5 * runs, 0.25 * runs)
+
+
+def used(brokers: float, *, cores: int) -> Usage:
+    return Usage(2.0, brokers, 1.0, 0.5, 1.0, Machine(1.5, 0.25), cores)
+
+
+def test_a_drain_has_the_records_that_its_bytes_hold(tmp_path: Path) -> None:
+    for broker_id, partition, size in ((1, 0, 3000), (1, 1, 1000), (2, 0, 9000)):
+        segment = tmp_path / f"broker-{broker_id}/logs/t-{partition}/0.log"
+        segment.parent.mkdir(parents=True)
+        segment.write_bytes(bytes(size))
+    run = Run(Cluster(CONTESTANTS[0], tmp_path), tmp_path, 1.0)
+    written = Volume(3000, 1.0, used(1.0, cores=2), records=40)
+    assert _with_records(run, "t", written, Volume(8000, 1.0, used(1.0, cores=2))).records == 80
 
 
 def test_the_physical_rate_is_that_of_the_better_buffer() -> None:

@@ -140,6 +140,8 @@ def main() -> None:
     parser.add_argument("--row", help="only rows whose name holds this")
     parser.add_argument("--keep", help="write the figures as JSON into this file")
     arguments = parser.parse_args()
+    if arguments.row is not None and not any(arguments.row in name for name in MEASURES):
+        parser.error(f"no row has {arguments.row} in its name")
     print(
         f"{arguments.records} records, {arguments.rounds} rounds, load {os.getloadavg()[0]:.1f}; million rows a second"
     )

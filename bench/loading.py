@@ -11,6 +11,7 @@ first. The broker has the same cores. `--stages` tells what fetching, decoding, 
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -149,7 +150,12 @@ def measure_stages(bootstrap: str, topic: str, folder: Path) -> Iterator[tuple[s
         yield f"write, {compression} ({file.size_bytes / count:.0f} bytes a row)", took
 
 
-def results(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, float, bool]]:
+def chosen_rows(text: str | None) -> list[Row]:
+    """Those with the text in their name."""
+    return [row for row in ROWS if text is None or text in row.name]
+
+
+def results(arguments: argparse.Namespace, rows: Sequence[Row], folder: Path) -> Iterator[tuple[str, float, bool]]:
     """Names and figures; whether it is a rate."""
     with (
         new_zookeeper(folder / "zookeeper") as zookeeper,
@@ -161,7 +167,6 @@ def results(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, 
         if arguments.stages:
             for name, figure in measure_stages(broker.bootstrap, topic, folder):
                 yield name, figure, False
-        rows = [row for row in ROWS if arguments.row is None or arguments.row in row.name]
         session = new_session("bench of load", master="local[2]", settings=_SETTINGS)
         try:
             load(broker.bootstrap, topic, rows[0], folder / "warm", arguments.records)
@@ -175,7 +180,7 @@ def results(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, 
             session.stop()
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -183,17 +188,22 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--stages", action="store_true", help="what the stages cost, too")
     parser.add_argument("--keep", help="write the figures as JSON into this file")
     arguments = parser.parse_args(given)
+    rows = chosen_rows(arguments.row)
+    if not rows:
+        sys.stderr.write(f"no row has {arguments.row} in its name\n")
+        return 2
     print(f"{arguments.records} records, best of {arguments.rounds}, load {os.getloadavg()[0]:.1f}")
     kept: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, figure, is_rate in results(arguments, Path(folder)):
+        for name, figure, is_rate in results(arguments, rows, Path(folder)):
             kept[name] = figure
             told = f"{figure / 1e6:7.2f} M rows/s" if is_rate else f"{figure:7.2f} us a row"
             aim = f"  below {AIM_PER_SECOND / 1e6} M" if is_rate and figure < AIM_PER_SECOND else ""
             print(f"{name:45}{told}{aim}", flush=True)
     if arguments.keep:
         Path(arguments.keep).write_text(json.dumps(kept, indent=2) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,8 +2,8 @@
 
 Run as a process of its own (`python -m bench.steady_load PORT TOPIC REQUESTS_PER_SECOND RECORD_BYTES`). It prints a
 line for each answer: when the request was due, in seconds of the machine's monotonic clock, and the milliseconds that
-it took from then on. It ends when its standard input does. Ticks do not wait for answers, so a broker that stalls is
-seen with all the requests that it holds up.
+it took from then on. It ends when its standard input does, and as an error where a batch is refused: who takes none is
+quick. Ticks do not wait for answers, so a broker that stalls is seen with all the requests that it holds up.
 """
 
 import contextlib
@@ -55,6 +55,8 @@ def main() -> None:
             unread += data
             arrived = time.monotonic()
             while len(unread) >= 4 and len(unread) >= (size := 4 + int.from_bytes(unread[:4], "big")):
+                if error := frames.produce_error(unread[4:size], topic):
+                    raise RuntimeError(f"the broker answers error {error}")
                 del unread[:size]
                 since = open_since.popleft()
                 sys.stdout.write(f"{since:.4f} {(arrived - since) * 1000:.3f}\n")

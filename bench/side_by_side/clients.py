@@ -261,6 +261,9 @@ def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume
     columns = [text.strip() for text in run.output.strip().splitlines()[0].split(",")]
     values = dict(zip(columns, (text.strip() for text in run.output.strip().splitlines()[-1].split(",")), strict=True))
     records, seconds = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"]) / 1000
+    if records < shape.records:
+        # It gives up after ten seconds without a record, and ends as if nothing were.
+        raise ClientFailed(f"ConsumerPerformance read {records} of {shape.records} records:\n{run.output[-2000:]}")
     return _volume(records, shape, seconds, run.over(seconds))
 
 

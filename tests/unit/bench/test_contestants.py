@@ -2,12 +2,21 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from barnabas.launcher.processes import LocalProcess
 from bench.side_by_side.contestants import Contestant, RunningCluster, kafka_command, led_in_turn
 from bench.systems import System
+
+# Ends when its standard input does.
+TWO_THREADS = """
+import sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("both run", flush=True)
+sys.stdin.read()
+"""
 
 
 def test_every_broker_forgets_deleted_topics_at_once_and_a_row_adds_its_own(tmp_path: Path) -> None:
@@ -57,6 +66,13 @@ def test_kafka_has_a_heap_of_one_gigabyte_from_the_start() -> None:
 
 def test_every_thread_of_a_broker_is_pinned() -> None:
     cpu = max(os.sched_getaffinity(0))
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", TWO_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "both run\n"
         System("any", 0, (process.pid,)).pin({cpu})
-        assert os.sched_getaffinity(process.pid) == {cpu}
+        threads = [int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()]
+        assert len(threads) == 2
+        assert {thread: os.sched_getaffinity(thread) for thread in threads} == {each: {cpu} for each in threads}
+        process.communicate()

@@ -79,8 +79,8 @@ class Spread:
         return {"median": self.median, "min": self.least, "max": self.greatest}
 
     def __str__(self) -> str:
-        median = _short(self.median)
-        return median if self.least == self.greatest else f"{median} ({_short(self.least)} to {_short(self.greatest)})"
+        median = short(self.median)
+        return median if self.least == self.greatest else f"{median} ({short(self.least)} to {short(self.greatest)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def _why_unjudged(target: Target, found: Mapping[str, Sequence[Figure]], ratio: 
     return f"no {rival} to compare with" if len(found) == 1 else f"0 of {rival}"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     for least, digits in ((100, 0), (10, 1), (0.1, 2)):
         if abs(value) >= least:
             return f"{value:,.{digits}f}"

@@ -25,7 +25,7 @@ _COUNTED_CPU_S: Final = 0.6
 """From which on a cost is judged (`usage.too_few_ticks`), and a little more."""
 _MOST_RUNS: Final = 20
 _COPIED_PAYLOAD: Final = 100_000_000
-_PHYSICAL: Final = "share of a bare sendfile loop's rate"
+PHYSICAL: Final = "share of a bare sendfile loop's rate"
 _BARE_LEAST_BYTES: Final = 4_000_000
 _BROKER_BOUND: Final = {MB_S: MORE, CPU_S_GB: LESS_CPU}
 _CLIENT_BOUND: Final = {CPU_S_GB: LESS_CPU}
@@ -117,7 +117,7 @@ def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: boo
 
     targets = dict(_BROKER_BOUND)
     if not pinned and _brokers(shape) == 1:
-        targets[_PHYSICAL] = Target(at_least=True, absolute=0.7)
+        targets[PHYSICAL] = Target(at_least=True, absolute=0.7)
     kind = "warm" + (", pinned" if pinned else "")
     kind += "" if connections == clients.CONNECTIONS else f", {connections} at once"
     return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
@@ -251,7 +251,7 @@ def physical_share(rate: Figure, bare: float) -> Figure:
     """What a broker's rate is of the bare loop's. Above 1 the loop was held up, and says nothing."""
     share = rate.value / bare
     unjudged = "a bare loop that was slower than a broker" if share > 1 else ""
-    return Figure(_PHYSICAL, share, "x", rate.limiter, is_rate=True, unjudged=unjudged)
+    return Figure(PHYSICAL, share, "x", rate.limiter, is_rate=True, unjudged=unjudged)
 
 
 def bare_rate(served: Callable[[int], float]) -> float:

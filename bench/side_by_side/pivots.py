@@ -1,0 +1,177 @@
+"""README's tables: the results of several runs, a line for each row.
+
+`python -m bench.side_by_side.pivots FILE.json ... >tables.md`. Of a row that several files have, the last one counts. A
+ratio that does not reach its aim is bold, one that is not judged in brackets. Records/s are left out, which are MB/s by
+the size of a record.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench.side_by_side.figures import short
+from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S
+from bench.side_by_side.rows.volume import PHYSICAL
+
+Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By row and figure: what stands in the JSON. Points of curves are named with where they are."""
+
+_PRODUCE: Final = "produce, "
+_CONSUME: Final = "consume, "
+_COPIES: Final = "consume, copies"
+_REQUESTS: Final = "one record a request, "
+_LATENCY: Final = "latency at "
+_GROWTH: Final = "growth, "
+_PERCENTILES: Final = ("p50", "p99", "p99.9", "max")
+_ENDS: Final = ("acknowledged", "end to end")
+
+
+def rows_of(files: Iterable[Path]) -> Rows:
+    """Of the results of `bench.side_by_side`."""
+    rows: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for file in files:
+        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for told in json.loads(file.read_text())["rows"]:
+            at = "" if told["at"] is None else f" at {told['at']:g}"
+            found.setdefault(told["row"], {})[told["figure"] + at] = told
+        rows |= found
+    return rows
+
+
+def volumes(rows: Rows, kind: str) -> list[str]:
+    """Rates and costs of bytes; of drains also what they are of a bare sendfile loop, ours and Kafka's."""
+    is_read = kind == _CONSUME
+    lines = []
+    for name, figures in rows.items():
+        if name.startswith(kind) and not name.startswith(_COPIES):
+            rate = figures[MB_S]
+            cells = [name.removeprefix(kind), *_beside(rate), *_beside(figures[CPU_S_GB])]
+            lines.append([*cells, *([_share(figures.get(PHYSICAL))] if is_read else []), _limiter(rate)])
+    shares = ["of a bare loop"] if is_read else []
+    return _table(["", MB_S, "Kafka", "ratio", "CPU s/GB", "Kafka", "ratio", *shares, "limited by"], lines)
+
+
+def requests(rows: Rows) -> list[str]:
+    lines = []
+    for name, figures in rows.items():
+        if name.startswith(_REQUESTS):
+            rate = figures[REQUESTS_S]
+            lines.append([name.removeprefix(_REQUESTS), *_beside(rate), *_beside(figures[CPU_US]), _limiter(rate)])
+    return _table(["", REQUESTS_S, "Kafka", "ratio", "CPU us", "Kafka", "ratio", "limited by"], lines)
+
+
+def latencies(rows: Rows) -> list[str]:
+    """In milliseconds, ours / the better Kafka's."""
+    lines = [
+        [
+            f"{name.removeprefix(_LATENCY)}, {end}",
+            *(_pair(figures[f"{percentile} {end}"]) for percentile in _PERCENTILES),
+        ]
+        for name, figures in rows.items()
+        if name.startswith(_LATENCY)
+        for end in _ENDS
+    ]
+    return _table(["", *_PERCENTILES], lines)
+
+
+def others(rows: Rows) -> list[str]:
+    """A line for each figure of what is in no other table."""
+    elsewhere = (_PRODUCE, _CONSUME, _REQUESTS, _LATENCY, _GROWTH)
+    lines = [
+        [f"{name}: {_named(figure, told['unit'])}", *_beside(told), told["target"] or "", _limiter(told)]
+        for name, figures in rows.items()
+        if name.startswith(_COPIES) or not name.startswith(elsewhere)
+        for figure, told in figures.items()
+    ]
+    return _table(["", "Barnabas", "Kafka", "ratio", "aim", "limited by"], lines)
+
+
+def curves(rows: Rows) -> list[str]:
+    """The points of each, ours and at each size those of the better Kafka, and the exponents of both."""
+    lines = []
+    for name, figures in rows.items():
+        for figure in dict.fromkeys(told["figure"] for told in figures.values() if told["at"] is not None):
+            points = [told for told in figures.values() if told["figure"] == figure and told["at"] is not None]
+            exponent = figures.get(f"exponent of {figure}")
+            what = f"{name.removeprefix(_GROWTH)}: {_named(figure, points[0]['unit'])}"
+            ours, kafkas = (
+                ", ".join("" if told[whose] is None else short(told[whose]["median"]) for told in points)
+                for whose in ("barnabas", "kafka")
+            )
+            lines.append([what, ours, kafkas, _exponent(exponent, "barnabas"), _exponent(exponent, "kafka")])
+    return _table(["", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
+
+
+def _beside(told: Mapping[str, Any]) -> list[str]:
+    """Ours, the better Kafka's with its version, and the ratio."""
+    kafka = "" if told["kafka"] is None else f"{_spread(told['kafka'])}, {told['kafka_version']}"
+    return [_spread(told["barnabas"]), kafka, _ratio(told)]
+
+
+def _ratio(told: Mapping[str, Any]) -> str:
+    if told["ratio"] is None:
+        return ""
+    return _judged(told, f"{told['ratio']:.2f} x")
+
+
+def _judged(told: Mapping[str, Any], text: str) -> str:
+    if told["target"] is None or told["met"]:
+        return text
+    return f"({text})" if told["met"] is None else f"**{text}**"
+
+
+def _share(told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return ""
+    kafka = "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
+    return _judged(told, short(told["barnabas"]["median"])) + kafka
+
+
+def _pair(told: Mapping[str, Any]) -> str:
+    kafka = "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
+    ratio = f", {_ratio(told)}" if told["target"] is not None else ""
+    return short(told["barnabas"]["median"]) + kafka + ratio
+
+
+def _exponent(told: Mapping[str, Any] | None, whose: str) -> str:
+    return "" if told is None or told[whose] is None else f"{told[whose]['median']:.2f}"
+
+
+def _spread(told: Mapping[str, float]) -> str:
+    median = short(told["median"])
+    same = told["min"] == told["max"]
+    return median if same else f"{median} ({short(told['min'])} to {short(told['max'])})"
+
+
+def _named(figure: str, unit: str) -> str:
+    return figure if unit in (*figure.split(), "") or figure == "seconds" else f"{figure} ({unit})"
+
+
+def _limiter(told: Mapping[str, Any]) -> str:
+    return ", ".join(each.partition(": ")[2] for each in told["limiter"].split("; "))
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)] if lines else []
+
+
+TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
+    "Produce": lambda rows: volumes(rows, _PRODUCE),
+    "Consume": lambda rows: volumes(rows, _CONSUME),
+    "One record a request": requests,
+    "Latency in ms, Barnabas / Kafka": latencies,
+    "Life, memory, failover, coordinators": others,
+    "Growth": curves,
+}
+
+
+def as_tables(rows: Rows) -> str:
+    """All, each below its name."""
+    told = [[f"{name}:", "", *lines, ""] for name, table in TABLES.items() if (lines := table(rows))]
+    return "\n".join(line for lines in told for line in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(as_tables(rows_of(map(Path, sys.argv[1:]))))

@@ -1,0 +1,112 @@
+"""README's tables from the JSON of several runs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.side_by_side.figures import Figure, Target, results
+from bench.side_by_side.pivots import as_tables, curves, latencies, others, requests, rows_of, volumes
+from bench.side_by_side.row import CPU_S_GB, CPU_US, LESS_CPU, MB_S, MORE, REQUESTS_S
+from bench.side_by_side.rows.volume import PHYSICAL
+
+
+def figures(values: Mapping[str, float], *, limiter: str = "broker", at: float | None = None) -> list[Figure]:
+    rates = {MB_S, REQUESTS_S, PHYSICAL}
+    units = {CPU_S_GB: "s/GB", CPU_US: "us", PHYSICAL: "x", "exponent of PSS": ""}
+    return [
+        Figure(name, value, units.get(name, name if name in rates else "ms"), limiter, name in rates, at)
+        for name, value in values.items()
+    ]
+
+
+class Results:
+    """A file as a run leaves it, below a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: list[object] = []
+
+    def add(
+        self,
+        row: str,
+        ours: Sequence[Sequence[Figure]],
+        kafkas: Sequence[Sequence[Figure]],
+        targets: Mapping[str, Target] | None = None,
+    ) -> "Results":
+        found = results(row, {"here": ours, "2.7.2": kafkas}, targets or {})
+        self._rows += [result.as_json() for result in found]
+        self.path.write_text(json.dumps({"rows": self._rows}))
+        return self
+
+
+def test_a_row_of_bytes_is_a_line_and_what_misses_its_aim_is_bold(tmp_path: Path) -> None:
+    ours = [figures({MB_S: rate, "records/s": 1.0, CPU_S_GB: 0.5}) for rate in (100, 110, 120)]
+    kafka = [figures({MB_S: 100, "records/s": 1.0, CPU_S_GB: 1.0})]
+    told = Results(tmp_path / "a.json").add("produce, plain", ours, kafka, {MB_S: MORE, CPU_S_GB: LESS_CPU})
+    assert volumes(rows_of([told.path]), "produce, ")[2:] == [
+        "| plain | 110 (100 to 120) | 100, 2.7.2 | **1.10 x** | 0.50 | 1.00, 2.7.2 | 0.50 x | broker, broker |"
+    ]
+
+
+def test_a_rate_that_is_not_judged_is_in_brackets(tmp_path: Path) -> None:
+    runs = [figures({MB_S: 100, CPU_S_GB: 0.5}, limiter="client")]
+    told = Results(tmp_path / "a.json").add("produce, plain", runs, runs, {MB_S: MORE})
+    (line,) = volumes(rows_of([told.path]), "produce, ")[2:]
+    assert "| (1.00 x) | 0.50 | 0.50, 2.7.2 | 1.00 x | client, client |" in line
+
+
+def test_a_drain_has_what_it_is_of_a_bare_loop_and_copies_are_told_elsewhere(tmp_path: Path) -> None:
+    runs = [figures({MB_S: 100, CPU_S_GB: 0.5, PHYSICAL: 0.6})]
+    kafka = [figures({MB_S: 100, CPU_S_GB: 0.5, PHYSICAL: 0.8})]
+    told = Results(tmp_path / "a.json").add(
+        "consume, warm", runs, kafka, {PHYSICAL: Target(at_least=True, absolute=0.7)}
+    )
+    told.add("consume, copies, warm", [figures({"copied": 2.0})], [])
+    (line,) = volumes(rows_of([told.path]), "consume, ")[2:]
+    assert line.endswith("| **0.60** / 0.80 | broker, broker |")
+    assert others(rows_of([told.path]))[2:] == ["| consume, copies, warm: copied (ms) | 2.00 |  |  |  | broker |"]
+
+
+def test_of_a_row_in_several_files_the_last_counts(tmp_path: Path) -> None:
+    files = []
+    for number in (1, 2):
+        told = Results(tmp_path / f"{number}.json")
+        told.add("one record a request, 1", [figures({REQUESTS_S: number * 1000, CPU_US: 5})], [])
+        files.append(told.path)
+    assert requests(rows_of(files))[2:] == ["| 1 | 2,000 |  |  | 5.00 |  |  | broker |"]
+
+
+def test_a_rate_of_latency_has_a_line_for_each_of_its_ends(tmp_path: Path) -> None:
+    names = [
+        f"{percentile} {end}" for end in ("acknowledged", "end to end") for percentile in ["p50", "p99", "p99.9", "max"]
+    ]
+    ours = [figures({name: float(number) for number, name in enumerate(names, 1)})]
+    told = Results(tmp_path / "a.json").add(
+        "latency at 10", ours, ours, {"p99 acknowledged": Target(at_least=False, ratio=0.5)}
+    )
+    assert latencies(rows_of([told.path]))[2:] == [
+        "| 10, acknowledged | 1.00 / 1.00 | 2.00 / 2.00, **1.00 x** | 3.00 / 3.00 | 4.00 / 4.00 |",
+        "| 10, end to end | 5.00 / 5.00 | 6.00 / 6.00 | 7.00 / 7.00 | 8.00 / 8.00 |",
+    ]
+
+
+@pytest.mark.parametrize("kafka_fails", [False, True])
+def test_a_curve_is_a_line_of_its_points_with_the_exponents(kafka_fails: bool, tmp_path: Path) -> None:
+    ours = [figures({"PSS": 1.0}, at=10) + figures({"PSS": 2.0}, at=100) + figures({"exponent of PSS": 0.3})]
+    kafka = [] if kafka_fails else ours
+    told = Results(tmp_path / "a.json").add("growth, partitions", ours, kafka)
+    theirs, exponent = (", ", "") if kafka_fails else ("1.00, 2.00", "0.30")
+    assert curves(rows_of([told.path]))[2:] == [f"| partitions: PSS (ms) | 1.00, 2.00 | {theirs} | 0.30 | {exponent} |"]
+
+
+def test_tables_without_a_line_are_left_out(tmp_path: Path) -> None:
+    told = Results(tmp_path / "a.json").add("recovery", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    assert as_tables(rows_of([told.path])).splitlines() == [
+        "Life, memory, failover, coordinators:",
+        "",
+        "|  | Barnabas | Kafka | ratio | aim | limited by |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| recovery: seconds | 1.00 | 2.00, 2.7.2 | 0.50 x |  | broker, broker |",
+    ]

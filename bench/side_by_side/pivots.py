@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.side_by_side.__main__ import all_rows
 from bench.side_by_side.figures import short
 from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
@@ -29,15 +30,16 @@ _ENDS: Final = ("acknowledged", "end to end")
 
 
 def rows_of(files: Iterable[Path]) -> Rows:
-    """Of the results of `bench.side_by_side`."""
+    """Of the results of `bench.side_by_side`, in the order in which it lists them."""
     rows: dict[str, dict[str, Mapping[str, Any]]] = {}
+    places = {row.name: place for place, row in enumerate(all_rows())}
     for file in files:
         found: dict[str, dict[str, Mapping[str, Any]]] = {}
         for told in json.loads(file.read_text())["rows"]:
             at = "" if told["at"] is None else f" at {told['at']:g}"
             found.setdefault(told["row"], {})[told["figure"] + at] = told
         rows |= found
-    return rows
+    return {name: rows[name] for name in sorted(rows, key=lambda name: places.get(name, len(places)))}
 
 
 def volumes(rows: Rows, kind: str) -> list[str]:

@@ -5,7 +5,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Self
@@ -228,7 +228,9 @@ def failover(partitions: int, *, victim: str, is_killed: bool) -> Row:
             ):
                 (cluster.kill if is_killed else cluster.terminate)(broker_id)
                 least_s = _SESSION_MS / 1000 + _STEADY_S * 2
-                found, usage = watch_machine(lambda: list(pool.map(lambda each: gaps_of(each, least_s), writers)))
+                found, usage = watch_machine(
+                    lambda: list(pool.map(lambda each: gaps_of(each, least_s, registration.is_alive), writers))
+                )
             for writer in writers:
                 writer.close()
             cluster.wait_for_end(broker_id)
@@ -279,11 +281,14 @@ def _write_for(writer: Writer, seconds: float) -> None:
         time.sleep(0.001)
 
 
-def gaps_of(writer: Writer, least_s: float) -> list[tuple[float, float]]:
-    """Write on for at least so long, and until writes go through again: from one acknowledged record to the next."""
+def gaps_of(writer: Writer, least_s: float, goes_on: Callable[[], bool]) -> list[tuple[float, float]]:
+    """From one acknowledged record to the next, for at least so long, and until writes go through again.
+
+    Longer while it `goes_on`, as a broker that hands over much takes long, but no longer than `_PATIENCE_S`.
+    """
     began = last = time.perf_counter()
     found = []
-    while last - began < least_s:
+    while last - began < least_s or (goes_on() and last - began < _PATIENCE_S):
         now = writer.until_written()
         found.append((last, now))
         last = now

@@ -40,8 +40,15 @@ class Scripted:
 
 def test_gaps_go_from_one_acknowledged_record_to_the_next_and_writing_goes_on() -> None:
     writer = Scripted(0.6, 0.7, 1.9, 9.0, 10.5)
-    gaps = gaps_of(writer, 10.0)
+    gaps = gaps_of(writer, 10.0, lambda: False)
     assert [end - begin for begin, end in gaps] == pytest.approx([0.6, 0.1, 1.2, 7.1, 1.5], abs=0.05)
+
+
+def test_writing_goes_on_while_the_broker_does() -> None:
+    writer = Scripted(5.0, 10.5, 20.0, 21.0)
+    ends = iter((True, True, False))
+    assert len(gaps_of(writer, 10.0, lambda: next(ends))) == 4
+    assert len(gaps_of(Scripted(60.0, 119.0, 121.0), 10.0, lambda: True)) == 3
 
 
 def test_a_second_stall_counts_as_the_first_does_and_short_waits_do_not() -> None:

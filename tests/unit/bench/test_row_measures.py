@@ -95,7 +95,7 @@ class Failing:
     @contextlib.contextmanager
     def watching_registration(self, broker_id: int) -> Iterator[SimpleNamespace]:
         self.done.append(("watch", broker_id))
-        yield SimpleNamespace(ended_s=time.perf_counter())
+        yield SimpleNamespace(ended_s=time.perf_counter(), is_alive=lambda: False)
 
     def kill(self, broker_id: int) -> None:
         self.done.append(("kill -9", broker_id))

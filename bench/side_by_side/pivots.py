@@ -7,12 +7,13 @@ the size of a record.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from bench.side_by_side.__main__ import all_rows
-from bench.side_by_side.figures import short
+from bench.side_by_side.figures import Spread, short
+from bench.side_by_side.report import limited_by, table, with_unit
 from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
 
@@ -50,9 +51,9 @@ def volumes(rows: Rows, kind: str) -> list[str]:
         if name.startswith(kind) and not name.startswith(_COPIES):
             rate = figures[MB_S]
             cells = [name.removeprefix(kind), *_beside(rate), *_beside(figures[CPU_S_GB])]
-            lines.append([*cells, *([_share(figures.get(PHYSICAL))] if is_read else []), _limiter(rate)])
+            lines.append([*cells, *([_share(figures.get(PHYSICAL))] if is_read else []), limited_by(rate["limiter"])])
     shares = ["of a bare loop"] if is_read else []
-    return _table(["", MB_S, "Kafka", "ratio", "CPU s/GB", "Kafka", "ratio", *shares, "limited by"], lines)
+    return table(["", MB_S, "Kafka", "ratio", "CPU s/GB", "Kafka", "ratio", *shares, "limited by"], lines)
 
 
 def requests(rows: Rows) -> list[str]:
@@ -60,8 +61,10 @@ def requests(rows: Rows) -> list[str]:
     for name, figures in rows.items():
         if name.startswith(_REQUESTS):
             rate = figures[REQUESTS_S]
-            lines.append([name.removeprefix(_REQUESTS), *_beside(rate), *_beside(figures[CPU_US]), _limiter(rate)])
-    return _table(["", REQUESTS_S, "Kafka", "ratio", "CPU us", "Kafka", "ratio", "limited by"], lines)
+            lines.append(
+                [name.removeprefix(_REQUESTS), *_beside(rate), *_beside(figures[CPU_US]), limited_by(rate["limiter"])]
+            )
+    return table(["", REQUESTS_S, "Kafka", "ratio", "CPU us", "Kafka", "ratio", "limited by"], lines)
 
 
 def latencies(rows: Rows) -> list[str]:
@@ -75,19 +78,24 @@ def latencies(rows: Rows) -> list[str]:
         if name.startswith(_LATENCY)
         for end in _ENDS
     ]
-    return _table(["", *_PERCENTILES], lines)
+    return table(["", *_PERCENTILES], lines)
 
 
 def others(rows: Rows) -> list[str]:
     """A line for each figure of what is in no other table."""
     elsewhere = (_PRODUCE, _CONSUME, _REQUESTS, _LATENCY, _GROWTH)
     lines = [
-        [f"{name}: {_named(figure, told['unit'])}", *_beside(told), told["target"] or "", _limiter(told)]
+        [
+            f"{name}: {with_unit(figure, told['unit'])}",
+            *_beside(told),
+            told["target"] or "",
+            limited_by(told["limiter"]),
+        ]
         for name, figures in rows.items()
         if name.startswith(_COPIES) or not name.startswith(elsewhere)
         for figure, told in figures.items()
     ]
-    return _table(["", "Barnabas", "Kafka", "ratio", "aim", "limited by"], lines)
+    return table(["", "Barnabas", "Kafka", "ratio", "aim", "limited by"], lines)
 
 
 def curves(rows: Rows) -> list[str]:
@@ -97,13 +105,13 @@ def curves(rows: Rows) -> list[str]:
         for figure in dict.fromkeys(told["figure"] for told in figures.values() if told["at"] is not None):
             points = [told for told in figures.values() if told["figure"] == figure and told["at"] is not None]
             exponent = figures.get(f"exponent of {figure}")
-            what = f"{name.removeprefix(_GROWTH)}: {_named(figure, points[0]['unit'])}"
+            what = f"{name.removeprefix(_GROWTH)}: {with_unit(figure, points[0]['unit'])}"
             ours, kafkas = (
                 ", ".join("" if told[whose] is None else short(told[whose]["median"]) for told in points)
                 for whose in ("barnabas", "kafka")
             )
             lines.append([what, ours, kafkas, _exponent(exponent, "barnabas"), _exponent(exponent, "kafka")])
-    return _table(["", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
+    return table(["", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
 
 
 def _beside(told: Mapping[str, Any]) -> list[str]:
@@ -127,14 +135,16 @@ def _judged(told: Mapping[str, Any], text: str) -> str:
 def _share(told: Mapping[str, Any] | None) -> str:
     if told is None:
         return ""
-    kafka = "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
-    return _judged(told, short(told["barnabas"]["median"])) + kafka
+    return _judged(told, short(told["barnabas"]["median"])) + _and_kafkas(told)
 
 
 def _pair(told: Mapping[str, Any]) -> str:
-    kafka = "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
     ratio = f", {_ratio(told)}" if told["target"] is not None else ""
-    return short(told["barnabas"]["median"]) + kafka + ratio
+    return short(told["barnabas"]["median"]) + _and_kafkas(told) + ratio
+
+
+def _and_kafkas(told: Mapping[str, Any]) -> str:
+    return "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
 
 
 def _exponent(told: Mapping[str, Any] | None, whose: str) -> str:
@@ -142,21 +152,7 @@ def _exponent(told: Mapping[str, Any] | None, whose: str) -> str:
 
 
 def _spread(told: Mapping[str, float]) -> str:
-    median = short(told["median"])
-    same = told["min"] == told["max"]
-    return median if same else f"{median} ({short(told['min'])} to {short(told['max'])})"
-
-
-def _named(figure: str, unit: str) -> str:
-    return figure if unit in (*figure.split(), "") or figure == "seconds" else f"{figure} ({unit})"
-
-
-def _limiter(told: Mapping[str, Any]) -> str:
-    return ", ".join(each.partition(": ")[2] for each in told["limiter"].split("; "))
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *lines)] if lines else []
+    return str(Spread(told["median"], told["min"], told["max"]))
 
 
 TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
@@ -171,7 +167,7 @@ TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
 
 def as_tables(rows: Rows) -> str:
     """All, each below its name."""
-    told = [[f"{name}:", "", *lines, ""] for name, table in TABLES.items() if (lines := table(rows))]
+    told = [[f"{name}:", "", *lines, ""] for name, lines_of in TABLES.items() if (lines := lines_of(rows))]
     return "\n".join(line for lines in told for line in lines)
 
 

@@ -68,15 +68,18 @@ def _noise(results: Iterable[Result]) -> list[str]:
 
 def _table(results: Iterable[Result], columns: Sequence[str]) -> list[str]:
     rows = [[cells[name] for name in columns] for cells in map(_cells, results)]
-    heads = ["" if name == _NAME else name for name in columns]
-    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(columns), *rows)] if rows else []
+    return table(["" if name == _NAME else name for name in columns], rows)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of Markdown; none where there is no row."""
+    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows)] if rows else []
 
 
 def _cells(result: Result) -> dict[str, str]:
     met = {True: "yes", False: "NO", None: ""}[result.met]
     if result.unjudged and result.unjudged != SMOKE:
         met = f"not judged ({result.unjudged})"
-    limiters = [each.partition(": ")[2] for each in result.limiter.split("; ")]
     return {
         _NAME: f"{result.row}, {_figure(result)}",
         "Barnabas": str(result.barnabas),
@@ -84,12 +87,22 @@ def _cells(result: Result) -> dict[str, str]:
         "ratio": "" if result.ratio is None else f"{result.ratio:.2f} x",
         "aim": "" if result.target is None else str(result.target),
         "met": met,
-        _LIMITERS: ", ".join(limiters),
+        _LIMITERS: limited_by(result.limiter),
     }
 
 
+def limited_by(limiter: str) -> str:
+    """Of `Result.limiter`: ours and the rival's, without their names."""
+    return ", ".join(each.partition(": ")[2] for each in limiter.split("; "))
+
+
+def with_unit(figure: str, unit: str) -> str:
+    """A figure's name, and its unit where the name does not say it."""
+    words = re.escape(_SPELT.get(unit, unit))
+    has_unit = re.search(rf"(?<!\w){words}(?!\w)", figure) is not None
+    return figure if has_unit or not unit else f"{figure} ({unit})"
+
+
 def _figure(result: Result) -> str:
-    words = re.escape(_SPELT.get(result.unit, result.unit))
-    has_unit = re.search(rf"(?<!\w){words}(?!\w)", result.figure) is not None
-    named = result.figure if has_unit or not result.unit else f"{result.figure} ({result.unit})"
+    named = with_unit(result.figure, result.unit)
     return named if result.at is None else f"{named} at {result.at:,g}"

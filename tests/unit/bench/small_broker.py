@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from barnabas.protocol.messages.fetch import FetchablePartitionResponse, Fetchab
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from bench import frames
 from bench.systems import System
+from tests.unit.bench.chosen_answers import framed, requests_of, serving
 
 TOPIC = "topic"
 PRODUCE, FETCH = 0, 1
@@ -46,24 +46,13 @@ class SmallBroker(System):
 @contextlib.contextmanager
 def small_broker() -> Iterator[SmallBroker]:
     answers = {PRODUCE: produced(0), FETCH: fetched(0, bytes(2000))}
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        broker = SmallBroker("small", listening.getsockname()[1], (os.getpid(),))
+    heard: list[bytes] = []
 
-        def talk(peer: socket.socket) -> None:
-            with peer, peer.makefile("rb") as requests, contextlib.suppress(ConnectionError):
-                while size := requests.read(4):
-                    request = requests.read(int.from_bytes(size, "big"))
-                    broker.heard.append(request)
-                    answer = answers[struct.unpack_from(">h", request)[0]]
-                    peer.sendall(struct.pack(">i", len(answer)) + answer)
+    def talk(peer: socket.socket) -> None:
+        with contextlib.suppress(ConnectionError):
+            for request in requests_of(peer):
+                heard.append(request)
+                peer.sendall(framed(answers[struct.unpack_from(">h", request)[0]]))
 
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
-
-        accepting = threading.Thread(target=accept, daemon=True)
-        accepting.start()
-        yield broker
-        listening.shutdown(socket.SHUT_RDWR)
-        accepting.join()
+    with serving(talk) as port:
+        yield SmallBroker("small", port, (os.getpid(),), heard=heard)

@@ -14,7 +14,7 @@ from bench.side_by_side.rows.volume import PHYSICAL
 
 def figures(values: Mapping[str, float], *, limiter: str = "broker", at: float | None = None) -> list[Figure]:
     rates = {MB_S, REQUESTS_S, PHYSICAL}
-    units = {CPU_S_GB: "s/GB", CPU_US: "us", PHYSICAL: "x", "exponent of PSS": ""}
+    units = {CPU_S_GB: "s/GB", CPU_US: "us", PHYSICAL: "x", "exponent of PSS": "", "seconds": "s"}
     return [
         Figure(name, value, units.get(name, name if name in rates else "ms"), limiter, name in rates, at)
         for name, value in values.items()

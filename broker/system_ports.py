@@ -15,7 +15,7 @@ DEFAULT_RECEIVE_BYTES: Final = 24 * 1024 * 1024
 
 
 def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor) -> SocketNetwork:
-    """Sockets, set up as the configuration says. Buffer sizes are the kernel's unless they are set."""
+    """Sockets, set up as the configuration says. Buffer sizes are the network's unless they are set."""
     budget = config.queued_max_request_bytes
     return SocketNetwork(
         options=ConnectionOptions(
@@ -32,8 +32,8 @@ def open_network(config: BrokerConfig, offload: Offload, supervisor: Supervisor)
 
 
 def _given_size(config: BrokerConfig, key: str, value: int) -> int | None:
-    """A buffer size only where it was set: the kernel's own tuning serves better than Kafka's 100 KB."""
-    return value if key in config.given and value > 0 else None
+    """A buffer size only where it was set: what the network and the kernel choose serves better than Kafka's 100 KB."""
+    return value if key in config.given else None
 
 
 def open_control_plane(config: BrokerConfig, supervisor: Supervisor) -> GrpcControlPlane:

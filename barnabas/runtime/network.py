@@ -65,7 +65,10 @@ class Connection(Protocol):
 
 @dataclass(slots=True)
 class ConnectionOptions:
-    """How accepted connections are set up. A buffer size of None leaves the kernel's own tuning."""
+    """How accepted connections are set up.
+
+    A buffer size of -1 leaves the kernel's own tuning. So does None, but for what is known of the host (`within_host`).
+    """
 
     max_frame_bytes: int
     idle_ms: int

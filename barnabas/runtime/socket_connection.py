@@ -335,7 +335,12 @@ class SocketConnection:
                         self._warming = self._loop.create_task(self._warm(head))
                         self._waits_for_room = False
                         return
-                    share -= self._send_slice(head)
+                    asked = min(head.size - self._head_sent, _SENDFILE_BYTES)
+                    sent = self._send_slice(head, asked)
+                    if sent < asked:
+                        self._wait_for_room(is_known_full=False)
+                        return
+                    share -= sent
                 elif len(out) == 1 and not self._head_sent:
                     # One answer to a peer that takes it whole: the way of most.
                     sent = self._socket.send(head, _NOW)
@@ -390,10 +395,10 @@ class SocketConnection:
         self.unsent_bytes -= sent
         self._was_active = True
 
-    def _send_slice(self, head: FileSlice) -> int:
+    def _send_slice(self, head: FileSlice, asked: int) -> int:
+        """Send up to so many bytes of what is left of it. Less means that the socket is full or the file ended."""
         left = head.size - self._head_sent
-        position = head.position + self._head_sent
-        sent = os.sendfile(self._socket.fileno(), head.file.fileno(), position, min(left, _SENDFILE_BYTES))
+        sent = os.sendfile(self._socket.fileno(), head.file.fileno(), head.position + self._head_sent, asked)
         if sent == 0:
             raise OSError(f"{head.file.path} ended {left} bytes before the {head.size} that were announced")
         traffic = self._shared.traffic
@@ -430,7 +435,7 @@ class SocketConnection:
     def _send_warmed(self, head: FileSlice) -> None:
         """Send the first piece without asking again: under memory pressure the pages may already be gone."""
         try:
-            self._send_slice(head)
+            self._send_slice(head, min(head.size, _SENDFILE_BYTES))
         except (BlockingIOError, InterruptedError):
             self._wait_for_room()
             return
@@ -439,15 +444,17 @@ class SocketConnection:
             return
         self._drain()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, *, is_known_full: bool = True) -> None:
+        """Go on when there is room: that it was full, the kernel has said, or the socket only took less than asked."""
         self._waits_for_room = True
-        if not self._is_watched:
-            try:
+        try:
+            if not self._is_watched:
                 self._shared.room.watch(self._socket.fileno(), self._on_room)
-            except OSError as error:
-                self.close(f"a slow peer cannot be waited for: {error}")
-                return
-            self._is_watched = True
+                self._is_watched = True
+            elif not is_known_full:
+                self._shared.room.ask_again(self._socket.fileno())
+        except OSError as error:
+            self.close(f"a slow peer cannot be waited for: {error}")
 
     def _on_room(self) -> None:
         if self._waits_for_room and not self._closed:

@@ -29,7 +29,12 @@ from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
 from barnabas.runtime.socket_protocol import SocketProtocol
 from barnabas.runtime.tasks import Supervisor
-from barnabas.runtime.within_host import choose_unpaced, restore_pacing
+from barnabas.runtime.within_host import (
+    choose_unpaced,
+    enlarge_receive_buffer,
+    is_within_host,
+    restore_pacing,
+)
 
 log = logging.getLogger(__name__)
 
@@ -127,9 +132,9 @@ class SocketNetwork:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if self._options.receive_buffer_bytes is not None:
+            if (receive_bytes := self._options.receive_buffer_bytes) is not None and receive_bytes > 0:
                 # Must stand before listen for the window scale to follow it.
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.receive_buffer_bytes)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
             # What is accepted inherits it.
             self._replaced_control = choose_unpaced(sock)
             sock.bind(address)
@@ -197,9 +202,8 @@ class SocketNetwork:
         try:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._options.send_buffer_bytes is not None:
-                peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
             restore_pacing(peer, self._replaced_control)
+            self._size_buffers(peer, host)
             connection = SocketConnection(self._shared, peer, host, self._options)
         except OSError as error:
             self._gate.leave(host)
@@ -209,6 +213,13 @@ class SocketNetwork:
         self._connections[connection] = None
         connection.bind(accept(connection))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketProtocol(connection), peer)
+
+    def _size_buffers(self, peer: socket.socket, host: str) -> None:
+        """What the options leave open is the kernel's to choose, but for what comes from this host."""
+        if (send_bytes := self._options.send_buffer_bytes) is not None and send_bytes > 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        if self._options.receive_buffer_bytes is None and is_within_host(str(peer.getsockname()[0]), host):
+            enlarge_receive_buffer(peer)
 
     def _forget(self, connection: SocketConnection) -> None:
         if connection in self._connections:

@@ -31,6 +31,11 @@ class SocketRoom:
         epoll.register(descriptor, _ON_EDGES)
         self._tell[descriptor] = tell
 
+    def ask_again(self, descriptor: int) -> None:
+        """Tell of one that is watched as if from now on: at once, if it has room. Raises OSError."""
+        assert self._epoll is not None
+        self._epoll.modify(descriptor, _ON_EDGES)
+
     def forget(self, descriptor: int) -> None:
         """Of one that is watched, before it is closed: its copies would keep it in the kernel's list."""
         epoll = self._epoll

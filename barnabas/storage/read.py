@@ -87,9 +87,10 @@ def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int
         raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
     for segment_place in range(max(place, 0), len(segments)):
         segment = segments[segment_place]
-        position = _position_of(log, segment, offset)
-        if position is None:
+        batch = _find(log, segment, offset)
+        if batch is None:
             continue
+        position, first_bytes = batch
         if damaged is not None and damaged.start_offset < upper and damaged.segment_base_offset == segment.base_offset:
             limit = damaged.position
             if limit <= position:
@@ -100,7 +101,8 @@ def read_log(log: "Log", offset: int, *, max_bytes: int, upper_bound_offset: int
             limit = _end_position(log, segment, segment_place, upper, end_offset)
             ends_at = upper
         found = LogRead(offset, None, False, segment.base_offset, position)
-        return _cut(log, segment, found, limit, max_bytes=max_bytes, min_one_batch=min_one_batch, ends_at=ends_at)
+        _cut(log, segment, found, limit, first_bytes, max_bytes=max_bytes, min_one_batch=min_one_batch, ends_at=ends_at)
+        return found
     return LogRead(offset, None, False, segments.active.base_offset, segments.active.size_bytes)
 
 
@@ -108,31 +110,42 @@ def _end_position(log: "Log", segment: Segment, place: int, upper: int, end_offs
     """Where the batches of the segment end that lie below `upper`."""
     if upper == end_offset or (place + 1 < len(log.segments) and log.segments[place + 1].base_offset <= upper):
         return segment.size_bytes
-    position = _position_of(log, segment, upper)
-    return segment.size_bytes if position is None else position
+    batch = _find(log, segment, upper)
+    return segment.size_bytes if batch is None else batch[0]
 
 
-def _position_of(log: "Log", segment: Segment, offset: int) -> int | None:
-    """As `Segment.position_of`, not looked for in what is known to be damaged."""
+def _find(log: "Log", segment: Segment, offset: int) -> tuple[int, int] | None:
+    """As `Segment.find`, not looked for in what is known to be damaged."""
     damaged = log.damage.last_before(offset, segment_base_offset=segment.base_offset) if log.damage else None
     try:
-        position = segment.position_of(offset, at_least=0 if damaged is None else damaged.end_position)
+        batch = segment.find(offset, at_least=0 if damaged is None else damaged.end_position)
     except CorruptSegment:
         log.ports.owner.suspect(log, offset)
         raise
     if segment.index_problem is not None:
         log.ports.owner.suspect(log, segment.base_offset)
-    return position
+    return batch
 
 
 def _cut(
-    log: "Log", segment: Segment, found: LogRead, limit: int, *, max_bytes: int, min_one_batch: bool, ends_at: int
-) -> LogRead:
-    """Let `found`, which has none yet, have a slice from its position on; `ends_at` is the offset at byte `limit`."""
+    log: "Log",
+    segment: Segment,
+    found: LogRead,
+    limit: int,
+    first_bytes: int,
+    *,
+    max_bytes: int,
+    min_one_batch: bool,
+    ends_at: int,
+) -> None:
+    """Let `found`, which has none yet, have a slice from its position on; `ends_at` is the offset at byte `limit`.
+
+    `first_bytes` is the size of its first batch, 0 where it was not read.
+    """
     available = limit - found.position
     size = available
     if max_bytes < available:
-        first_bytes = segment.batch_bytes_at(found.position)
+        first_bytes = first_bytes or segment.batch_bytes_at(found.position)
         if not LEAST_ENTRY_BYTES <= first_bytes <= available:
             # The place was remembered, and its header not read again.
             log.ports.owner.suspect(log, found.offset)
@@ -143,7 +156,6 @@ def _cut(
         if found.position + size == limit:
             segment.remember_end(ends_at, limit)
         found.slice = FileSlice(segment.log_file, found.position, size, segment)
-    return found
 
 
 def offset_bound(log: "Log", read: LogRead) -> int:
@@ -214,9 +226,9 @@ def _search_segment(log: "Log", segment: Segment, timestamp: int) -> TimestampSe
         raise CorruptSegment(f"{log.topic_partition}: damaged: {damaged}")
     if damaged is not None and damaged.segment_base_offset == segment.base_offset:
         limit = damaged.position
-    position = _position_of(log, segment, offset) or 0
+    batch = _find(log, segment, offset)
     try:
-        for at, header in iterate_file_headers(segment.log_file, position, limit):
+        for at, header in iterate_file_headers(segment.log_file, 0 if batch is None else batch[0], limit):
             offset = max(offset, header.base_offset)
             if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
                 continue

@@ -42,7 +42,7 @@ from barnabas.storage.log_config import MAX_INT32, MOST_INFLATED_BYTES
 from barnabas.storage.producer_state import EndTxn, ProducerState
 from barnabas.storage.txn_index import AbortedTxn
 
-_LOOKUP_WINDOW: Final = 8 * 1024
+LOOKUP_WINDOW_BYTES: Final = 8 * 1024
 _REPLAY_WINDOW: Final = 64 * 1024
 _SCAN_WINDOW: Final = 1024 * 1024
 _TRUSTED_WINDOW: Final = 1024
@@ -122,7 +122,7 @@ class _ReadAhead:
 
 
 def iterate_file_headers(
-    file: Readable, position: int, end: int, *, window_bytes: int = _LOOKUP_WINDOW
+    file: Readable, position: int, end: int, *, window_bytes: int = LOOKUP_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """The batches from `position`, where one starts, to `end`: (position, header). Raises CorruptSegment."""
     window, window_at = b"", position

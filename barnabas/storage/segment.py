@@ -16,9 +16,8 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from random import Random
-from typing import Final
 
-from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
+from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import (
     INDEX_SUFFIX,
@@ -32,13 +31,12 @@ from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, OffsetIndex, StoredIndex, TimeIndex
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
-from barnabas.storage.scan import CorruptSegment, iterate_file_headers, verify_at
+from barnabas.storage.remembered_places import RememberedPlaces
+from barnabas.storage.scan import LOOKUP_WINDOW_BYTES, CorruptSegment, iterate_file_headers, verify_at
 from barnabas.storage.segment_flush import SegmentFlush
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
 log = logging.getLogger(__name__)
-
-_REMEMBERED_POSITIONS: Final = 16
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +56,7 @@ class Segment:
         "_index_file",
         "_log_file",
         "_pins",
-        "_positions",
+        "_places",
         "_time_index_file",
         "base_offset",
         "created_ms",
@@ -102,7 +100,7 @@ class Segment:
         self._log_file: File | None = None
         self._index_file: StoredIndex | None = None
         self._time_index_file: StoredIndex | None = None
-        self._positions: dict[int, int] = {}
+        self._places = RememberedPlaces()
         self._pins = 0
         self._closing = False
 
@@ -182,7 +180,7 @@ class Segment:
             growing.bytes_since_entry = size
         else:
             growing.bytes_since_entry += size
-        self._remember(header.base_offset, position)
+        self._places.remember(header.base_offset, position)
         self.size_bytes = position + size
 
     def seal(self) -> None:
@@ -203,20 +201,45 @@ class Segment:
 
         It is not looked for before `at_least`, where a batch starts.
         """
-        position = self._positions.get(offset)
+        found = self.find(offset, at_least=at_least)
+        return None if found is None else found[0]
+
+    def find(self, offset: int, *, at_least: int = 0) -> tuple[int, int] | None:
+        """The same with the size of the batch in bytes, 0 where the place was remembered and nothing was read."""
+        position = self._places.get(offset)
         if position is not None:
-            return position
+            return position, 0
         start = at_least
         try:
             start = max(self._lookup(offset - self.base_offset), at_least)
-            return self._scan_for(offset, start)
+            return self._find_indexed(offset, start) or self._scan_for(offset, start)
         except (CorruptIndex, CorruptSegment) as error:
             if start == at_least and isinstance(error, CorruptSegment):
                 raise
             # Indexes of closed segments are looked at cheaply when a log is loaded; what lies is found here.
-            position = self._scan_for(offset, at_least)
+            found = self._scan_for(offset, at_least)
             self._blame_index(INDEX_SUFFIX, error)
-            return position
+            return found
+
+    def _find_indexed(self, offset: int, start: int) -> tuple[int, int] | None:
+        """The batch with the next entry, if it is the one: of large batches most have an entry.
+
+        What lies between is then not read. Entries of closed segments are read themselves, which takes as long.
+        """
+        if self.growing is None:
+            return None
+        position = self.growing.offsets.next_position(offset - self.base_offset)
+        if position - start <= LOOKUP_WINDOW_BYTES:
+            return None
+        try:
+            _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes, window_bytes=HEADER_BYTES))
+        except CorruptSegment:
+            # The one that is looked for may come before it, and be good.
+            return None
+        if header.magic < CURRENT_MAGIC or not header.base_offset <= offset <= header.last_offset:
+            return None
+        self._places.remember(offset, position)
+        return position, header.size_bytes
 
     def _blame_index(self, suffix: str, error: Exception) -> None:
         if self.index_problem is None and self.growing is None:
@@ -230,19 +253,19 @@ class Segment:
                 stored.close()
         self._index_file = self._time_index_file = self.index_problem = None
 
-    def _scan_for(self, offset: int, start: int) -> int | None:
+    def _scan_for(self, offset: int, start: int) -> tuple[int, int] | None:
         for at, header in iterate_file_headers(self.log_file, start, self.size_bytes):
             if at == start and header.base_offset > offset and at:
                 raise CorruptSegment(f"the entry for offset {offset} points behind it, to byte {at}")
             if header.last_offset >= offset:
-                self._remember(offset, at)
-                return at
+                self._places.remember(offset, at)
+                return at, header.size_bytes
         return None
 
     def remember_end(self, next_offset: int, position: int) -> None:
         """Say that the batch with `next_offset` starts at `position`, as a reader will soon ask."""
         if position < self.size_bytes:
-            self._remember(next_offset, position)
+            self._places.remember(next_offset, position)
 
     def batch_bytes_at(self, position: int) -> int:
         prefix = self.log_file.pread(LOG_OVERHEAD_BYTES, position)
@@ -328,14 +351,6 @@ class Segment:
         entry = self._stored_offsets().last_at_most(relative_offset)
         return entry[1] if entry else 0
 
-    def _remember(self, offset: int, position: int) -> None:
-        positions = self._positions
-        if len(positions) >= _REMEMBERED_POSITIONS:
-            # Half of them at a time: looking for the oldest with each append would cost more than all else here.
-            for oldest in list(positions)[: _REMEMBERED_POSITIONS // 2]:
-                del positions[oldest]
-        positions[offset] = position
-
     def _stored_offsets(self) -> StoredIndex:
         if self._index_file is None:
             self._index_file = StoredIndex(self._files.disk.open(self.path(INDEX_SUFFIX), writable=False), OFFSET_ENTRY)
@@ -369,7 +384,7 @@ class Segment:
         growing.times.truncate_to(relative)
         growing.aborted = [txn for txn in growing.aborted if txn.last_offset < cut.offset]
         growing.bytes_since_entry = 0
-        self._positions.clear()
+        self._places.clear()
         if self.size_bytes == 0:
             self.first_timestamp = None
         self.max_timestamp, self.offset_of_max_timestamp = cut.max_timestamp, cut.offset_of_max_timestamp

@@ -137,7 +137,7 @@ async def test_who_meets_a_header_that_is_none_is_told_so_and_it_is_mended_at_on
         file.seek(position + 16)
         file.write(b"\xff")
     # As after a while: where batches were found last is not remembered for ever.
-    segment._positions.clear()
+    segment._places.clear()
     assert await ask(cluster, follower, record) == ErrorCode.CORRUPT_MESSAGE
     await until(lambda: "barnabas_scrub_mended_ranges_total 1.0" in metrics.exposition().decode())
     assert segment_path(cluster, follower).read_bytes() == good

@@ -181,3 +181,18 @@ async def test_socket_buffers_have_the_size_that_was_set(open_side: Open, key: s
     # Linux doubles what it is asked for, for its own bookkeeping.
     assert transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, option) in (30_000, 60_000)
     writer.close()
+
+
+async def test_what_is_received_within_the_host_has_a_large_buffer_unless_it_is_left_to_the_system(
+    open_side: Open,
+) -> None:
+    async def receive_bytes(**keys: str) -> int:
+        side = await open_side(**keys)
+        _, writer = await side.connect()
+        await until(lambda: len(side.sinks) == 1)
+        sock = side.sinks[0].connection._transport.get_extra_info("socket")  # type: ignore[attr-defined]
+        size: int = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        writer.close()
+        return size
+
+    assert await receive_bytes() > await receive_bytes(socket_receive_buffer_bytes="-1")

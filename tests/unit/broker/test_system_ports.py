@@ -29,7 +29,7 @@ def network(supervisor: Supervisor, **keys: str) -> SocketNetwork:
     return open_network(config, SystemOffload(), supervisor)
 
 
-async def test_what_is_not_set_is_kafkas_but_for_the_kernels_buffers(supervisor: Supervisor) -> None:
+async def test_what_is_not_set_is_kafkas_but_for_buffers(supervisor: Supervisor) -> None:
     opened = network(supervisor)
     options = opened._options
     assert (options.max_frame_bytes, options.idle_ms) == (104857600, 600_000)
@@ -38,8 +38,8 @@ async def test_what_is_not_set_is_kafkas_but_for_the_kernels_buffers(supervisor:
     assert opened._gate._limits.max_total == 2**31 - 1
 
 
-@pytest.mark.parametrize(("text", "expected"), [("102400", 102400), ("5000", 5000), ("-1", None)])
-async def test_a_buffer_that_is_set_has_that_size(supervisor: Supervisor, text: str, expected: int | None) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("102400", 102400), ("5000", 5000), ("-1", -1)])
+async def test_a_buffer_that_is_set_has_that_size(supervisor: Supervisor, text: str, expected: int) -> None:
     options = network(supervisor, socket_send_buffer_bytes=text, socket_receive_buffer_bytes=text)._options
     assert (options.send_buffer_bytes, options.receive_buffer_bytes) == (expected, expected)
 

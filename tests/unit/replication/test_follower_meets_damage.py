@@ -32,7 +32,7 @@ def ruin(partition: Partition, offset: int, end: int) -> DamagedRange:
     position, end_position = segment.position_of(offset), segment.position_of(end) or segment.size_bytes
     assert position is not None
     segment.log_file.pwrite(b"\xff" * (end_position - position), position)
-    segment._positions.clear()
+    segment._places.clear()
     return DamagedRange(segment.base_offset, position, end_position, offset, end, "ruined")
 
 

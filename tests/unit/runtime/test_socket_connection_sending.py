@@ -312,6 +312,23 @@ async def test_a_large_frame_is_trusted_only_right_after_another(open_wire: Open
     assert wire.budget.used_bytes == STAGING_BYTES
 
 
+async def test_a_file_that_ends_while_a_slow_peer_takes_it_ends_the_connection(
+    open_wire: OpenWire, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut"
+    path.write_bytes(MUCH)
+    file = SystemDisk().open(str(path))
+    wire = await open_wire()
+    wire.send([FileSlice(file, 0, MUCH_BYTES)])
+    begun = wire.traffic.sent_bytes
+    assert 0 < begun < MUCH_BYTES, "the peer must not take it at once"
+    # It fits in whole, so that the kernel never says that there is no room.
+    file.truncate(begun + 1000)
+    assert await wire.brings(MUCH[: begun + 1000])
+    await asyncio.wait_for(wire.sink.gone.wait(), 5)
+    file.close()
+
+
 @pytest.mark.interpreted
 async def test_a_slow_peer_that_cannot_be_waited_for_is_given_up(
     open_wire: OpenWire, monkeypatch: pytest.MonkeyPatch

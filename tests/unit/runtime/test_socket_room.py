@@ -93,6 +93,25 @@ async def test_room_costs_nothing_while_nobody_fills_the_socket(ends: list[End])
     room.forget(end.socket.fileno())
 
 
+async def test_who_asks_again_is_told_at_once_of_room_that_there_is_and_else_when_there_is_some(
+    ends: list[End],
+) -> None:
+    room, end = SocketRoom(), ends[0]
+    room.watch(end.socket.fileno(), end.tell)
+    await end.hears_of_room()
+    await turns()
+    room.ask_again(end.socket.fileno())
+    await end.hears_of_room()
+    fill(end.socket)
+    told = end.told
+    room.ask_again(end.socket.fileno())
+    await turns()
+    assert end.told == told
+    end.empty()
+    await end.hears_of_room()
+    room.forget(end.socket.fileno())
+
+
 async def test_who_is_forgotten_is_told_no_more_though_copies_of_the_socket_are_open(ends: list[End]) -> None:
     room, (end, other) = SocketRoom(), ends
     fill(other.socket)

@@ -1,11 +1,17 @@
 """What becomes of the congestion control of real sockets, on loopback."""
 
+import select
 import socket
 from pathlib import Path
 
 import pytest
 
-from barnabas.runtime.within_host import choose_unpaced, is_within_host, restore_pacing
+from barnabas.runtime.within_host import (
+    choose_unpaced,
+    enlarge_receive_buffer,
+    is_within_host,
+    restore_pacing,
+)
 
 CONTROLS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="ascii").split()
 """Those that every process may choose on this machine."""
@@ -96,3 +102,15 @@ def test_a_socket_that_has_no_peer_is_left_alone() -> None:
 )
 def test_what_stays_on_the_host(own: str, peer: str, within: bool) -> None:
     assert is_within_host(own, peer) is within
+
+
+def test_a_large_receive_buffer_holds_a_mib_and_a_reader_is_told_of_each_byte() -> None:
+    connecting, accepted = pair("127.0.0.1", "reno")
+    with connecting, accepted:
+        enlarge_receive_buffer(accepted)
+        largest = int(Path("/proc/sys/net/ipv4/tcp_rmem").read_text(encoding="ascii").split()[2])
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= min(1024 * 1024, largest // 2)
+        connecting.sendall(b"x")
+        accepted.settimeout(5)
+        assert select.select([accepted], [], [], 5)[0] == [accepted]
+        assert accepted.recv(10) == b"x"

@@ -29,7 +29,7 @@ def damage(log: Log, first: int, end: int, *, known: bool = True) -> None:
     segment = log.segments[log.segments.place_of(first)]
     position, size = (first - segment.base_offset) * ONE, (end - first) * ONE
     segment.log_file.pwrite(b"\xff" * size, position)
-    segment._positions.clear()
+    segment._places.clear()
     if known:
         log.damage.add(DamagedRange(segment.base_offset, position, position + size, first, end, "ruined"))
 

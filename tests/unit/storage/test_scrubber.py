@@ -366,7 +366,7 @@ async def test_an_index_that_a_reader_found_to_lie_is_built_again_in_the_running
     file.truncate(max(len(data), 8) if data else 0)
     file.close()
     segment = world.log.segments[1]
-    segment._positions.clear()
+    segment._places.clear()
     if path == INDEX_PATH:
         assert offsets(read_bytes(world.log, 5, max_bytes=1)) == [5]
     else:
@@ -375,7 +375,7 @@ async def test_an_index_that_a_reader_found_to_lie_is_built_again_in_the_running
     await world.scrub()
     assert segment.index_problem is None
     assert {each: world.disk.read_bytes(each) for each in good} == good
-    segment._positions.clear()
+    segment._places.clear()
     assert offset_for_timestamp(world.log, NOW + 6).offset == 6
     assert offsets(read_bytes(world.log, 5, max_bytes=1)) == [5]
     assert segment.index_problem is None

@@ -54,10 +54,10 @@ class OffsetIndex:
         at = bisect_right(self.offsets, relative_offset)
         return self._positions[at - 1] if at else 0
 
-    def next_position(self, relative_offset: int) -> int:
-        """The position of the first entry after that; 0 without one, or where there is one at that very offset."""
+    def position_from(self, relative_offset: int) -> int:
+        """The position of the first entry at or after the offset; 0 without one."""
         at = bisect_left(self.offsets, relative_offset)
-        return self._positions[at] if at < len(self._positions) and self.offsets[at] != relative_offset else 0
+        return self._positions[at] if at < len(self._positions) else 0
 
     def offset_from(self, position: int) -> int | None:
         """The offset of the first entry that points at or after `position`."""

@@ -228,7 +228,7 @@ class Segment:
         """
         if self.growing is None:
             return None
-        position = self.growing.offsets.next_position(offset - self.base_offset)
+        position = self.growing.offsets.position_from(offset - self.base_offset)
         if position - start <= LOOKUP_WINDOW_BYTES:
             return None
         try:

@@ -318,7 +318,9 @@ async def test_a_file_that_ends_while_a_slow_peer_takes_it_ends_the_connection(
     path = tmp_path / "cut"
     path.write_bytes(MUCH)
     file = SystemDisk().open(str(path))
-    wire = await open_wire()
+    # TCP tells of room only who was told that there was none.
+    wire = await open_wire(tcp_wire)
+    wire.own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BETWEEN_BYTES)
     wire.send([FileSlice(file, 0, MUCH_BYTES)])
     begun = wire.traffic.sent_bytes
     assert 0 < begun < MUCH_BYTES, "the peer must not take it at once"

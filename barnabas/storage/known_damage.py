@@ -15,7 +15,7 @@ from barnabas.runtime.disk import Disk
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log
-from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers
+from barnabas.storage.scan import CorruptSegment, begin_of, header_at
 from barnabas.storage.scrub_record import SCRUB_RECORD, ScrubRecord
 
 
@@ -51,7 +51,7 @@ def _still_lost(member: Log, damaged: DamagedRange) -> DamagedRange | None:
     try:
         position = segment.position_of(lost_from)
         if position is not None:
-            _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
+            header = header_at(segment.log_file, position, segment.size_bytes)
             follows = begin_of(segment.log_file, position, header)
         else:
             follows = (

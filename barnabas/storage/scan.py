@@ -140,6 +140,11 @@ def iterate_file_headers(
         position += header.size_bytes
 
 
+def header_at(file: Readable, position: int, end: int) -> BatchHeader:
+    """The header of the batch at `position`, which is before `end`. Raises CorruptSegment."""
+    return next(iterate_file_headers(file, position, end, window_bytes=HEADER_BYTES))[1]
+
+
 def begin_of(file: File, position: int, header: BatchHeader) -> int:
     """The offset of the first record of the batch at `position`. Raises CorruptSegment."""
     if header.magic == CURRENT_MAGIC:

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
-from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
+from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.file_names import (
     INDEX_SUFFIX,
@@ -32,7 +32,7 @@ from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex, Offse
 from barnabas.storage.log_config import MAX_INT32, LogConfig
 from barnabas.storage.open_files import OpenFiles
 from barnabas.storage.remembered_places import RememberedPlaces
-from barnabas.storage.scan import LOOKUP_WINDOW_BYTES, CorruptSegment, iterate_file_headers, verify_at
+from barnabas.storage.scan import LOOKUP_WINDOW_BYTES, CorruptSegment, header_at, iterate_file_headers, verify_at
 from barnabas.storage.segment_flush import SegmentFlush
 from barnabas.storage.txn_index import AbortedTxn, decode_aborted, encode_aborted
 
@@ -232,7 +232,7 @@ class Segment:
         if position - start <= LOOKUP_WINDOW_BYTES:
             return None
         try:
-            _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes, window_bytes=HEADER_BYTES))
+            header = header_at(self.log_file, position, self.size_bytes)
         except CorruptSegment:
             # The one that is looked for may come before it, and be good.
             return None
@@ -273,8 +273,7 @@ class Segment:
 
     def checksum_at(self, position: int) -> int:
         """What the header of the batch at `position` says. Raises CorruptSegment."""
-        _, header = next(iterate_file_headers(self.log_file, position, self.size_bytes))
-        return header.crc
+        return header_at(self.log_file, position, self.size_bytes).crc
 
     def offset_to_search_from(self, timestamp: int, start_offset: int) -> int:
         """Where a search for the first record at or after `timestamp`, from `start_offset` on, begins."""
@@ -308,8 +307,7 @@ class Segment:
     def find_first_timestamp(self) -> int | None:
         """The greatest timestamp of the first batch; None for an empty segment. Raises CorruptSegment and OSError."""
         if self.first_timestamp is None and self.size_bytes:
-            _, header = next(iterate_file_headers(self.log_file, 0, self.size_bytes))
-            self.first_timestamp = header.max_timestamp
+            self.first_timestamp = header_at(self.log_file, 0, self.size_bytes).max_timestamp
         return self.first_timestamp
 
     def modified_ms(self) -> int:

@@ -22,7 +22,7 @@ from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from barnabas.storage.growing_indexes import GrowingIndexes, SegmentCut
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.scan import CorruptSegment, begin_of, iterate_file_headers, replay_producers
+from barnabas.storage.scan import CorruptSegment, begin_of, header_at, iterate_file_headers, replay_producers
 from barnabas.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _place_of(target: "Log", offset: int) -> _Place:
         position = segment.position_of(offset, at_least=0 if before is None else before.end_position)
         if position is None:
             return _Place(segment, offset, segment.size_bytes)
-        _, header = next(iterate_file_headers(segment.log_file, position, segment.size_bytes))
+        header = header_at(segment.log_file, position, segment.size_bytes)
         return _Place(segment, min(offset, begin_of(segment.log_file, position, header)), position)
     except CorruptSegment:
         target.ports.owner.suspect(target, offset)

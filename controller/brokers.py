@@ -3,7 +3,7 @@
 What is read is the whole set of registrations, each with its epoch (the czxid of its znode). A broker whose epoch
 changed was gone in between: its partitions move to others as if it were, and then it is welcomed like any other, for a
 restarted replica may have lost what it had not flushed. Several brokers that go together are one pass over the
-partitions that they held: first those that they led, which nobody can write to, and then those that they followed.
+partitions that they held.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -54,18 +54,7 @@ def _dismiss(office: Office, gone: list[BrokerId]) -> Procedure[None]:
     yield actions
     deletion.on_brokers_gone(office, ((at, broker) for broker in gone for at in state.partitions_on.get(broker, {})))
     office.outbox.greet(state.brokers)
-    # Nobody can write to what has no leader; what has one waits for the smaller in-sync set only.
-    leaderless: list[TopicPartition] = []
-    followed: list[TopicPartition] = []
-    for at in held:
-        (leaderless if _is_led_by(office, at, gone) else followed).append(at)
-    for partitions in (leaderless, followed):
-        yield from settle(office, partitions, tell=(), reason=f"brokers {gone} are gone")
-
-
-def _is_led_by(office: Office, at: TopicPartition, brokers: Collection[BrokerId]) -> bool:
-    partition = office.state.partition(at)
-    return partition is not None and partition.leadership is not None and partition.leadership.leader in brokers
+    yield from settle(office, held, tell=(), reason=f"brokers {gone} are gone")
 
 
 def _on_altered(office: Office, altered: Mapping[BrokerId, RegisteredBroker]) -> Procedure[None]:

@@ -12,13 +12,15 @@ core says so. Nothing of a term that ended acts on: its task is cancelled and it
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Final, cast
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, ControllerEpoch
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.tasks import Supervisor
+from controller import joint_writes
 from controller.actions import (
     Action,
     Answer,
@@ -201,13 +203,28 @@ class Driver:
         await self._perform(actions)
 
     async def _perform(self, actions: list[Action]) -> tuple[Reply, ...]:
+        questions: list[Awaitable[Reply | list[WriteReply]]] = []
+        for is_write, run in groupby(actions, lambda action: isinstance(action, Write)):
+            if is_write:
+                writes = cast("list[Write]", list(run))
+                self._log_writes(writes)
+                questions += [self._write_together(group) for group in joint_writes.groups(writes)]
+            else:
+                questions += self._perform_others(run)
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        replies: list[Reply] = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            # The only lists are those of writes.
+            replies += answer if isinstance(answer, list) else (answer,)
+        return tuple(replies)
+
+    def _perform_others(self, actions: Iterable[Action]) -> list[Awaitable[Reply]]:
+        """Do what can be done at once; the questions are asked when they are awaited."""
         questions: list[Awaitable[Reply]] = []
-        writes: list[Write] = []
         for action in actions:
             match action:
-                case Write():
-                    writes.append(action)
-                    questions.append(self._write(action))
                 case ReadState():
                     questions.append(self._reader.state(action.partition))
                 case ReadTopic():
@@ -228,12 +245,7 @@ class Driver:
                     log.log(logging.ERROR if action.severe else logging.INFO, "%s %s", self, action.message)
                 case StepDown():
                     raise _TermOver(action.reason)
-        self._log_writes(writes)
-        replies = await asyncio.gather(*questions, return_exceptions=True)
-        for reply in replies:
-            if isinstance(reply, BaseException):
-                raise reply
-        return tuple(reply for reply in replies if not isinstance(reply, BaseException))
+        return questions
 
     async def _topic(self, name: str) -> TopicRead | None:
         return (await self._reader.topic(name)).read
@@ -253,13 +265,19 @@ class Driver:
             case Send():
                 self._channels[broker].send(action.command)
 
-    async def _write(self, action: Write) -> WriteReply:
+    async def _write_together(self, group: Sequence[Write]) -> list[WriteReply]:
+        """One multi for all, or one for each where that was refused; their replies."""
         try:
-            return Confirmed(tuple(await self._zk.write(*action.operations)))
+            results = await self._zk.write(*joint_writes.joined(group))
         except WriteRefused as error:
-            return Refused(error)
+            if len(group) == 1 or error.index == 0:
+                return [Refused(error)] * len(group)
         except OutcomeUnknown:
-            return Unknown()
+            return [Unknown()] * len(group)
+        else:
+            return [Confirmed(each) for each in joint_writes.parted(group, results)]
+        alone = await asyncio.gather(*(self._write_together([write]) for write in group))
+        return [reply for replies in alone for reply in replies]
 
     def _log_writes(self, writes: list[Write]) -> None:
         level = logging.INFO if len(writes) <= _LOGGED_WRITES else logging.DEBUG

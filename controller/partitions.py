@@ -30,7 +30,28 @@ _MAX_ROUNDS: Final = 20
 def settle(
     office: Office, partitions: Iterable[TopicPartition], *, tell: Collection[BrokerId], reason: str
 ) -> Procedure[None]:
-    """Elect where needed. All replicas hear of a change; the brokers in `tell` hear of their replicas in any case."""
+    """Elect where needed. All replicas hear of a change; the brokers in `tell` hear of their replicas in any case.
+
+    What has no leader that is there comes first: nobody can write to it. All else waits for its in-sync set only.
+    """
+    leaderless: list[TopicPartition] = []
+    led: list[TopicPartition] = []
+    for at in partitions:
+        (led if _is_led(office, at) else leaderless).append(at)
+    for each in (leaderless, led):
+        yield from _settle_in_order(office, each, tell=tell, reason=reason)
+
+
+def _is_led(office: Office, at: TopicPartition) -> bool:
+    partition = office.state.partition(at)
+    if partition is None or partition.leadership is None:
+        return False
+    return office.state.is_replica_live(at, partition.leadership.leader)
+
+
+def _settle_in_order(
+    office: Office, partitions: Iterable[TopicPartition], *, tell: Collection[BrokerId], reason: str
+) -> Procedure[None]:
     state, outbox = office.state, office.outbox
     for batch in batches(office.not_in_deletion(partitions)):
         yield from _learn_unclean(office, batch)

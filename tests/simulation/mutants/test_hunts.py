@@ -16,7 +16,7 @@ LONG = int(os.environ.get("BARNABAS_MUTANT_SEEDS", "0"))
 QUICK: dict[int | str, int] = {
     1: 0,
     3: 0,
-    4: 90,
+    4: 20,
     5: 17,
     7: 0,
     8: 0,

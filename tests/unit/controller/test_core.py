@@ -144,17 +144,26 @@ def test_a_broker_that_went_is_cut_off_before_its_partitions_move() -> None:
     assert sent(actions, 2) == []
 
 
-def test_what_a_broker_led_has_a_new_leader_before_what_it_followed_is_looked_at() -> None:
+@pytest.mark.parametrize("dies", ["in this term", "before it"])
+def test_what_has_no_leader_gets_one_before_what_has_one_is_looked_at(dies: str) -> None:
     office = Office()
     followed, led_partition = TopicPartition("t", 0), TopicPartition("t", 1)
     states = {followed: led(2, 4, [2, 1, 3]), led_partition: led(1, 4, [1, 2, 3])}
-    office.take_over(1, 2, 3, topics={"t": topic([2, 1, 3], [1, 2, 3])}, states=states)
-    actions = office.handle(BrokersRead(brokers(2, 3)))
+    topics = {"t": topic([2, 1, 3], [1, 2, 3])}
+    if dies == "in this term":
+        office.take_over(1, 2, 3, topics=topics, states=states)
+        actions = office.handle(BrokersRead(brokers(2, 3)))
+    else:
+        actions = office.take_over(2, 3, topics=topics, states=states)
     written = [action.operations[-1].path for action in writes(actions)]
     assert written == [paths.partition_state(*led_partition), paths.partition_state(*followed)]
     # Its new leader hears of it before the other one is written.
-    first_told = next(index for index, action in enumerate(actions) if isinstance(action, Send))
+    first_told = next(index for index, action in enumerate(actions) if isinstance(action, Send) and _leads(action))
     assert [type(action) for action in actions[:first_told]].count(Write) == 1
+
+
+def _leads(action: Send) -> bool:
+    return isinstance(action.command, LeaderAndIsr)
 
 
 def test_an_answer_to_an_earlier_registration_does_not_count() -> None:

@@ -8,21 +8,23 @@ import pytest
 from bench.controller_scale import run
 from controller.office import BATCH_PARTITIONS
 
+MULTIS_A_BATCH = 2
+
 
 @pytest.mark.parametrize(("brokers", "partitions"), [(30, 3_000), (5, 2_000)])
 def test_a_broker_that_goes_costs_what_it_held_and_not_what_the_cluster_holds(brokers: int, partitions: int) -> None:
     takeover, gone, came, shut = asyncio.run(run(brokers, partitions, encodes=False))
     held = gone.partitions
     assert held == pytest.approx(3 * partitions / brokers, rel=0.1)
-    # One write for each partition; a batch is told to every broker in a LeaderAndIsr and an UpdateMetadata. Those that
-    # it led come first, so that there may be one batch more.
-    assert gone.writes == held
+    # A batch is written in few multis, and told to every broker in a LeaderAndIsr and an UpdateMetadata. What it led is
+    # looked at first, so that there may be one batch more.
+    assert 0 < gone.writes <= MULTIS_A_BATCH * (ceil(held / BATCH_PARTITIONS) + 1)
     assert gone.reads == brokers
     assert gone.messages <= 2 * brokers * (ceil(held / BATCH_PARTITIONS) + 1)
     assert gone.entries <= held * (brokers + 1)
     assert came.writes == 0
     assert came.messages <= 2 * ceil(held / BATCH_PARTITIONS) * (brokers + 1) + ceil(partitions / BATCH_PARTITIONS)
-    assert shut.writes == shut.partitions
+    assert 0 < shut.writes <= MULTIS_A_BATCH * ceil(held / BATCH_PARTITIONS)
     assert shut.reads == 0
     assert shut.messages <= 2 * brokers * ceil(held / BATCH_PARTITIONS)
     # Reading what stands there, and nothing written where nothing changed.

@@ -1,0 +1,57 @@
+"""Writes of one batch that go to ZooKeeper as one multi.  [P]
+
+A multi costs ZooKeeper a record in its log and the controller a round trip, however much is in it, and only so many are
+under way at a time (zookeeper.max.in.flight.requests). Partitions come by the thousand, so their writes are joined. All
+of a joint write is done or nothing: where one of them is refused, but for the fence that they share, each has to be
+tried alone.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from controller.actions import Write
+from zk_schema.ops import Create, Op, OpResult, Set
+
+_MOST_OPERATIONS: Final = 250
+_MOST_BYTES: Final = 128 * 1024
+"""A server takes requests of 1 MB at most (jute.maxbuffer), and others wait for a long one."""
+_AROUND_AN_OPERATION_BYTES: Final = 64
+
+
+def groups(writes: Iterable[Write]) -> Iterator[list[Write]]:
+    """The writes in their order, those that are to go together in one list."""
+    group: list[Write] = []
+    operations = size_bytes = 0
+    for write in writes:
+        own_operations, own_bytes = len(write.operations), sum(map(_size, write.operations))
+        if group and (operations + own_operations > _MOST_OPERATIONS or size_bytes + own_bytes > _MOST_BYTES):
+            yield group
+            group, operations, size_bytes = [], 0, 0
+        group.append(write)
+        operations += own_operations
+        size_bytes += own_bytes
+    if group:
+        yield group
+
+
+def joined(group: Sequence[Write]) -> tuple[Op, ...]:
+    """The operations of all, behind the fence of the first, which is that of each."""
+    fence = group[0].operations[0]
+    assert all(write.operations[0] == fence for write in group)
+    return (fence, *(operation for write in group for operation in write.operations[1:]))
+
+
+def parted(group: Sequence[Write], results: Sequence[OpResult]) -> list[tuple[OpResult, ...]]:
+    """What each would have had of its own multi."""
+    found: list[tuple[OpResult, ...]] = []
+    begin = 1
+    for write in group:
+        end = begin + len(write.operations) - 1
+        found.append((results[0], *results[begin:end]))
+        begin = end
+    return found
+
+
+def _size(operation: Op) -> int:
+    data = operation.data if isinstance(operation, (Create, Set)) else None
+    return _AROUND_AN_OPERATION_BYTES + len(operation.path) + len(data or b"")

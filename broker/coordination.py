@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, Literal, Protocol, TypeVar
 
+from barnabas.coordinator.effect import Effect
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.outcome import Effect, Machine
+from barnabas.coordinator.outcome import Machine
 from barnabas.coordinator.partitioning import coordinator_partition
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.shard_settings import ShardSettings

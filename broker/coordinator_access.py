@@ -18,6 +18,7 @@ from barnabas.coordinator.ports import LogRefused
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
+from barnabas.runtime.completion import Completion
 from broker.coordination import Coordination
 from broker.services import RequestContext, Services
 from zk_schema.json_text import InvalidPayload
@@ -71,8 +72,8 @@ async def read_group(context: RequestContext, group_id: str, call: GroupCall, on
 
 def start_asking_group(
     context: RequestContext, group_id: str, call: GroupCall, on_lost: Lost, *, may_be_nameless: bool = False
-) -> "asyncio.Future[Any] | Any":
-    """As `ask_group`: a future, or the answer where there is one already."""
+) -> "asyncio.Future[Any] | Completion[Any] | Any":
+    """As `ask_group`: what it will be, or the answer where there is one already."""
     found = _find_at_once(context.broker.coordination, group_id, may_be_nameless=may_be_nameless)
     if found is None:
         asking = ask_group(context, group_id, call, on_lost, may_be_nameless=may_be_nameless)

@@ -18,7 +18,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from barnabas.client.errors import ClientError
-from barnabas.coordinator.outcome import Effect
+from barnabas.coordinator.effect import Effect
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.transactions.effects import SendMarkers
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator

@@ -129,14 +129,14 @@ class PartitionLog:
                 )
             finally:
                 found.release()
-        except OffsetOutOfRange as error:
-            raise LogRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
+        except OffsetOutOfRange as gone:
+            raise LogRefused(ErrorCode.OFFSET_OUT_OF_RANGE, str(gone)) from gone
         except OSError as error:
             if error.errno not in OUT_OF_RESOURCES:
                 self.partition.directory.fail(error)
             raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        except (LogOffline, CorruptSegment, CorruptIndex) as error:
-            raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except (LogOffline, CorruptSegment, CorruptIndex) as unreadable:
+            raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(unreadable)) from unreadable
         if bad is not None:
             self.partition.directory.suspect(log, bad)
             raise LogRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"what is read at offset {bad} is damaged")

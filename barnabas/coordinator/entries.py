@@ -10,6 +10,7 @@ from barnabas.coordinator.batches import batch_of, batch_size, marker_batch
 from barnabas.coordinator.outcome import Outcome, ProducerStamp
 from barnabas.protocol.batch import Codec
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.runtime.completion import Completion
 
 Lost = Callable[[ErrorCode], Any]
 """Makes a response of the coordinator's error, which is 14, 15 or 16 or what `coordinator_error` makes of it."""
@@ -19,7 +20,7 @@ Lost = Callable[[ErrorCode], Any]
 class Waiting:
     """One request whose reply is to come."""
 
-    reply: "asyncio.Future[Any]"
+    reply: Completion[Any]
     on_lost: Lost
 
 

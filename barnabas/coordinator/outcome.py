@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NewType, Protocol
 
+from barnabas.coordinator.effect import Effect
 from barnabas.protocol.error_code import ErrorCode
 
 Ticket = NewType("Ticket", int)
@@ -29,12 +30,6 @@ class ProducerStamp(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-
-
-class Effect:
-    """Something to be done in the world once the records of its outcome are committed. Subclasses are frozen values."""
-
-    __slots__ = ()
 
 
 @dataclass(slots=True)

@@ -28,13 +28,15 @@ from typing import Any, Final, Generic, TypeVar
 
 from barnabas.coordinator.alarm import Alarm
 from barnabas.coordinator.batches import batch_size, most_bytes, pieces
+from barnabas.coordinator.effect import Effect
 from barnabas.coordinator.entries import Entry, Lost, Marker, Waiting, encode_batch, refusal_behind, take_batch
 from barnabas.coordinator.loading import Loading
-from barnabas.coordinator.outcome import Effect, Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
+from barnabas.coordinator.outcome import Machine, Outcome, ProducerStamp, Replies, Ticket, coordinator_error
 from barnabas.coordinator.ports import CoordinatorLog, LogRefused
 from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.runtime.clock import Clock
+from barnabas.runtime.completion import Completion
 
 log = logging.getLogger(__name__)
 
@@ -117,13 +119,13 @@ class Shard(Generic[M]):
         """Why a request cannot be served now; None when it can."""
         return self._error
 
-    def ask(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> "asyncio.Future[Any]":
+    def ask(self, call: Callable[[M, Ticket, int, int], Outcome], *, on_lost: Lost) -> Completion[Any]:
         """Have the machine handle one request, `call(machine, ticket, now_ms, wall_ms)`; its response.
 
         That may be there at once or, for a request that is parked, much later; who waits no longer cancels. `on_lost`
         makes it where the coordinator cannot serve, or not any longer.
         """
-        reply: asyncio.Future[Any] = self._loop.create_future()
+        reply: Completion[Any] = Completion()
         machine = self._machine
         if machine is None:
             assert self._error is not None

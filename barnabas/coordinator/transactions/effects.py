@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from barnabas.coordinator.outcome import Effect
+from barnabas.coordinator.effect import Effect
 from barnabas.protocol.ids import TopicPartition
 
 

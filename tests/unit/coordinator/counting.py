@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from barnabas.coordinator.outcome import CoordinatorRecord, Effect, Outcome, ProducerStamp, Replies, Ticket
+from barnabas.coordinator.effect import Effect
+from barnabas.coordinator.outcome import CoordinatorRecord, Outcome, ProducerStamp, Replies, Ticket
 from barnabas.protocol.error_code import ErrorCode
 
 

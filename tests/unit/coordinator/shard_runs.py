@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from barnabas.coordinator.outcome import Effect, Outcome
+from barnabas.coordinator.effect import Effect
+from barnabas.coordinator.outcome import Outcome
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.shard_settings import ShardSettings
 from barnabas.protocol.error_code import ErrorCode

@@ -53,6 +53,7 @@ PURE: Final = (
     "barnabas/client/partition_state.py",
     "barnabas/client/zookeeper_rebalance.py",
     "barnabas/coordinator/batches.py",
+    "barnabas/coordinator/effect.py",
     "barnabas/coordinator/group_coordinator.py",
     "barnabas/coordinator/group_records.py",
     "barnabas/coordinator/group_requests.py",

@@ -14,7 +14,7 @@ from zk_schema.ops import Op
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Perform these as one multi; the first is the check of /controller_epoch's version."""
+    """Perform all of these or nothing; the first is the check of /controller_epoch's version."""
 
     operations: tuple[Op, ...]
     reason: str

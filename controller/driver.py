@@ -265,19 +265,20 @@ class Driver:
             case Send():
                 self._channels[broker].send(action.command)
 
-    async def _write_together(self, group: Sequence[Write]) -> list[WriteReply]:
-        """One multi for all, or one for each where that was refused; their replies."""
+    async def _write_together(self, group: Sequence[Write], *, is_part: bool = False) -> list[WriteReply]:
+        """One multi for all; their replies. A refusal costs up to three more, one of these a multi a write."""
         try:
             results = await self._zk.write(*joint_writes.joined(group))
+        except OutcomeUnknown:
+            return [Unknown()] * len(group)
         except WriteRefused as error:
             if len(group) == 1 or error.index == 0:
                 return [Refused(error)] * len(group)
-        except OutcomeUnknown:
-            return [Unknown()] * len(group)
+            parts = [[write] for write in group] if is_part else joint_writes.apart(group, error.index)
         else:
             return [Confirmed(each) for each in joint_writes.parted(group, results)]
-        alone = await asyncio.gather(*(self._write_together([write]) for write in group))
-        return [reply for replies in alone for reply in replies]
+        again = await asyncio.gather(*(self._write_together(part, is_part=True) for part in parts))
+        return [reply for replies in again for reply in replies]
 
     def _log_writes(self, writes: list[Write]) -> None:
         level = logging.INFO if len(writes) <= _LOGGED_WRITES else logging.DEBUG

@@ -1,9 +1,9 @@
 """Other in-sync sets, as leaders ask for them (AlterPartition; KIP-497).  [P]
 
 A leader proposes from the leader epoch and the version of the state znode that it knows. What passes is written under
-that version, one fenced write per partition, all of a request in flight together; the leader epoch stays. Everybody
-hears of it by UpdateMetadata, the leader by the answer. A proposal that is what stands already is answered as done: the
-answer to an earlier one may have been lost.
+that version, one fenced write per partition, all of a batch together; the leader epoch stays. Everybody hears of it by
+UpdateMetadata, the leader by the answer. A proposal that is what stands already is answered as done: the answer to an
+earlier one may have been lost.
 
 Beyond 2.7: a member that would be added must be alive, not on its way out (KAFKA-14140), and not have started anew
 since the leader heard from it (KIP-903); and the answer to a wrong version carries what stands in ZooKeeper, so that a

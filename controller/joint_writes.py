@@ -2,8 +2,8 @@
 
 A multi costs ZooKeeper a record in its log and the controller a round trip, however much is in it, and only so many are
 under way at a time (zookeeper.max.in.flight.requests). Partitions come by the thousand, so their writes are joined. All
-of a joint write is done or nothing: where one of them is refused, but for the fence that they share, each has to be
-tried alone.
+of a joint write is done or nothing: where one of them is refused, but for the fence that they share, the others have to
+be tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,8 @@ from typing import Final
 from controller.actions import Write
 from zk_schema.ops import Create, Op, OpResult, Set
 
-_MOST_OPERATIONS: Final = 250
+_MOST_OPERATIONS: Final = 125
+"""Beside the fence."""
 _MOST_BYTES: Final = 128 * 1024
 """A server takes requests of 1 MB at most (jute.maxbuffer), and others wait for a long one."""
 _AROUND_AN_OPERATION_BYTES: Final = 64
@@ -23,7 +24,7 @@ def groups(writes: Iterable[Write]) -> Iterator[list[Write]]:
     group: list[Write] = []
     operations = size_bytes = 0
     for write in writes:
-        own_operations, own_bytes = len(write.operations), sum(map(_size, write.operations))
+        own_operations, own_bytes = len(write.operations) - 1, sum(map(_size, write.operations))
         if group and (operations + own_operations > _MOST_OPERATIONS or size_bytes + own_bytes > _MOST_BYTES):
             yield group
             group, operations, size_bytes = [], 0, 0
@@ -50,6 +51,17 @@ def parted(group: Sequence[Write], results: Sequence[OpResult]) -> list[tuple[Op
         found.append((results[0], *results[begin:end]))
         begin = end
     return found
+
+
+def apart(group: Sequence[Write], refused: int) -> list[Sequence[Write]]:
+    """What is before the write that the operation of a joint write belongs to, that write alone, and what is behind."""
+    end = 1
+    for place, write in enumerate(group):
+        end += len(write.operations) - 1
+        if refused < end:
+            parts = (group[:place], [write], group[place + 1 :])
+            return [part for part in parts if part]
+    raise AssertionError(f"{end} operations have no {refused}")
 
 
 def _size(operation: Op) -> int:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Procedure = Generator[list[Action], tuple[Reply, ...], T]
 
 BATCH_PARTITIONS: Final = 250
-"""Partitions that one batch decides on; its writes are in flight together."""
+"""Partitions that one batch decides on; its writes go to ZooKeeper together."""
 
 
 class LeaveOffice(Exception):

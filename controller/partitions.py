@@ -36,8 +36,11 @@ def settle(
     """
     leaderless: list[TopicPartition] = []
     led: list[TopicPartition] = []
-    for at in partitions:
-        (led if _is_led(office, at) else leaderless).append(at)
+    for number, batch in enumerate(batches(partitions)):
+        if number:
+            yield []
+        for at in batch:
+            (led if _is_led(office, at) else leaderless).append(at)
     for each in (leaderless, led):
         yield from _settle_in_order(office, each, tell=tell, reason=reason)
 
@@ -46,7 +49,9 @@ def _is_led(office: Office, at: TopicPartition) -> bool:
     partition = office.state.partition(at)
     if partition is None or partition.leadership is None:
         return False
-    return office.state.is_replica_live(at, partition.leadership.leader)
+    leader = partition.leadership.leader
+    # One that started anew since has not been told that it leads.
+    return leader not in partition.stale and office.state.is_replica_live(at, leader)
 
 
 def _settle_in_order(
@@ -175,7 +180,7 @@ def decide_now(office: Office, at: TopicPartition, partition: Partition) -> Lead
 
 
 def _writes(office: Office, wanted: Mapping[TopicPartition, Leadership], reason: str) -> list[Action]:
-    """One fenced multi for each; the first of a new topic makes the parent of all of them too."""
+    """One fenced write for each; the first of a new topic makes the parent of all of them too."""
     with_parent: set[str] = set()
     writes: list[Action] = []
     for at, leadership in wanted.items():

@@ -14,6 +14,8 @@ Outcomes gather during a turn of the loop, and longer while an append is under w
 takes as many as fit a batch (group commit). Records in a producer's transaction, and the marker that ends one, are
 batches of their own.
 
+Who asked is told within the call that answers (`Completion`): there it may give up other requests, and not ask anew.
+
 Where `append` has succeeded the records stand in the log, committed or not, and the machine agrees with it: who waits
 too long for the commit hears of that, and nothing else changes.
 """
@@ -258,7 +260,7 @@ class Shard(Generic[M]):
         """The machine is gone; `error` is for those who wait and those who come."""
         machine, self._machine, self._error = self._machine, None, error
         self._alarm.clear()
-        for entry in self._queue:
+        for entry in tuple(self._queue):
             self._fail(entry, _FOR_ANOTHERS_FAILURE)
         self._queue.clear()
         for entry in chain(self._uncommitted, self._appending):
@@ -418,7 +420,7 @@ class Shard(Generic[M]):
                     if self._ends_with(error):
                         return
                     # It may be committed yet; those who wait are not kept for that.
-                    for entry in self._uncommitted:
+                    for entry in tuple(self._uncommitted):
                         self._fail(entry, error.error)
                     await asyncio.sleep(_COMMIT_AGAIN_S)
                     continue

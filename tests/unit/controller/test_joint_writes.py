@@ -15,7 +15,7 @@ from zk_schema.ops import Create, Created, Delete, Done, Op, Set, Stat, Written
 from zk_schema.pipeline import Request
 from zk_schema.pipeline import Write as WriteRequest
 
-MOST_OPERATIONS = 250
+MOST_OPERATIONS = 125
 SERVER_TAKES_BYTES = 1_000_000
 
 
@@ -40,14 +40,14 @@ def test_groups_hold_all_writes_in_their_order_and_what_a_server_takes(count: in
         operations = joint_writes.joined(group)
         assert operations[0] == FENCE
         assert operations.count(FENCE) == 1
-        assert len(operations) <= MOST_OPERATIONS
+        assert len(operations) <= 1 + MOST_OPERATIONS
         assert len(group) == 1 or sum(len(each.operations[1].data) for each in group) < SERVER_TAKES_BYTES / 4
     if size <= 100:
-        assert len(groups) == ceil(count / 125)
+        assert len(groups) == ceil(count / MOST_OPERATIONS)
 
 
 def test_a_write_that_is_large_already_goes_alone() -> None:
-    large = write(*(Delete(f"/t/{number}") for number in range(250)))
+    large = write(*(Delete(f"/t/{number}") for number in range(MOST_OPERATIONS)))
     assert list(joint_writes.groups([one(1), large, one(2)])) == [[one(1)], [large], [one(2)]]
 
 
@@ -103,19 +103,38 @@ async def test_leaders_of_many_partitions_are_written_by_few_multis(
     for number in range(PARTITIONS):
         await cluster.until_led("t", number, by=2)
     assert sum(counts) == PARTITIONS + len(counts), "each once, and a fence for each multi"
-    assert len(counts) <= ceil(PARTITIONS / 125) + ceil(PARTITIONS / BATCH_PARTITIONS)
+    assert len(counts) <= ceil(PARTITIONS / MOST_OPERATIONS) + ceil(PARTITIONS / BATCH_PARTITIONS)
 
 
-async def test_where_one_is_refused_the_others_are_written_all_the_same_and_once(cluster: Cluster) -> None:
-    moved = 7
-    before = cluster.state("t", moved)
+@pytest.mark.parametrize(("moved", "most_multis"), [({7}, 10), ({0}, 10), ({124}, 10), ({7, 90}, MOST_OPERATIONS + 10)])
+async def test_where_one_is_refused_the_others_are_written_all_the_same_and_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, moved: set[int], most_multis: int
+) -> None:
+    before = cluster.state("t", 0)
     assert before is not None
-    await cluster.tool.write(Set(paths.partition_state("t", moved), before.encode()))
+    for number in moved:
+        await cluster.tool.write(Set(paths.partition_state("t", number), before.encode()))
+    counts = multis(cluster, monkeypatch)
     cluster.kill(3)
     for number in range(PARTITIONS):
         await cluster.until_led("t", number, by=2)
     states = [cluster.state("t", number) for number in range(PARTITIONS)]
     assert {state.leader_epoch for state in states if state is not None} == {before.leader_epoch + 1}
+    assert len(counts) <= most_multis
+
+
+@pytest.mark.parametrize(
+    ("refused", "parts"),
+    [(1, [1, 2]), (2, [1, 2]), (3, [1, 1, 1]), (4, [2, 1])],
+    ids=["first", "too", "middle", "last"],
+)
+def test_a_refused_operation_sets_its_write_apart(refused: int, parts: list[int]) -> None:
+    group = [write(Create("/a"), Create("/a/b")), write(Delete("/b")), write(Set("/c", b"", 4))]
+    found = joint_writes.apart(group, refused)
+    assert [len(part) for part in found] == parts
+    assert [each for part in found for each in part] == group
+    (alone,) = [part for part in found if joint_writes.joined(group)[refused] in part[0].operations]
+    assert len(alone) == 1
 
 
 async def test_where_a_later_controller_was_elected_nothing_is_written_nor_tried_again(

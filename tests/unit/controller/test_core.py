@@ -1,5 +1,7 @@
 """The core alone, in values: events in, actions out."""
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
@@ -144,13 +146,19 @@ def test_a_broker_that_went_is_cut_off_before_its_partitions_move() -> None:
     assert sent(actions, 2) == []
 
 
-@pytest.mark.parametrize("dies", ["in this term", "before it"])
-def test_what_has_no_leader_gets_one_before_what_has_one_is_looked_at(dies: str) -> None:
+@pytest.mark.parametrize("ends", ["in this term", "before it", "before it, and is back"])
+def test_what_has_no_leader_gets_one_before_what_has_one_is_looked_at(ends: str) -> None:
     office = Office()
     followed, led_partition = TopicPartition("t", 0), TopicPartition("t", 1)
-    states = {followed: led(2, 4, [2, 1, 3]), led_partition: led(1, 4, [1, 2, 3])}
+    knowing = {1: 50, 2: 100, 3: 100} if ends == "before it, and is back" else None
+    states = {
+        followed: replace(led(2, 4, [2, 1, 3], knowing=knowing), mzxid=200),
+        led_partition: replace(led(1, 4, [1, 2, 3], knowing=knowing), mzxid=200),
+    }
     topics = {"t": topic([2, 1, 3], [1, 2, 3])}
-    if dies == "in this term":
+    if ends == "before it, and is back":
+        actions = office.take_over(1, 2, 3, topics=topics, states=states)
+    elif ends == "in this term":
         office.take_over(1, 2, 3, topics=topics, states=states)
         actions = office.handle(BrokersRead(brokers(2, 3)))
     else:

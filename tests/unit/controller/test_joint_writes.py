@@ -12,7 +12,7 @@ from tests.unit.controller.cluster import Cluster
 from tests.unit.controller.core_rig import FENCE
 from zk_schema import paths
 from zk_schema.ops import Create, Created, Delete, Done, Op, Set, Stat, Written
-from zk_schema.pipeline import Request
+from zk_schema.pipeline import GetData, Request
 from zk_schema.pipeline import Write as WriteRequest
 
 MOST_OPERATIONS = 125
@@ -80,8 +80,8 @@ async def cluster() -> AsyncIterator[Cluster]:
     await cluster.close()
 
 
-def multis(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many operations each further multi of the controller has."""
+def multis(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, states_read: list[str] | None = None) -> list[int]:
+    """How many operations each further multi of the controller has; and which state znodes it reads."""
     counts: list[int] = []
     session = cluster.brokers[1].session
     perform = session._perform
@@ -89,6 +89,8 @@ def multis(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     async def count(request: Request) -> object:
         if isinstance(request, WriteRequest):
             counts.append(len(request.operations))
+        elif states_read is not None and isinstance(request, GetData) and request.path.endswith("/state"):
+            states_read.append(request.path)
         return await perform(request)
 
     monkeypatch.setattr(session, "_perform", count)
@@ -114,13 +116,15 @@ async def test_where_one_is_refused_the_others_are_written_all_the_same_and_once
     assert before is not None
     for number in moved:
         await cluster.tool.write(Set(paths.partition_state("t", number), before.encode()))
-    counts = multis(cluster, monkeypatch)
+    states_read: list[str] = []
+    counts = multis(cluster, monkeypatch, states_read)
     cluster.kill(3)
     for number in range(PARTITIONS):
         await cluster.until_led("t", number, by=2)
     states = [cluster.state("t", number) for number in range(PARTITIONS)]
     assert {state.leader_epoch for state in states if state is not None} == {before.leader_epoch + 1}
     assert len(counts) <= most_multis
+    assert sorted(states_read) == sorted(paths.partition_state("t", number) for number in moved), "no other was refused"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ class Cost:
     partitions: int
     reads: int = 0
     writes: int = 0
+    operations: int = 0
+    """Of the writes, without the check of the controller's epoch that each begins with."""
     messages: int = 0
     entries: int = 0
     cpu_s: float = 0.0
@@ -46,7 +48,8 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"{self.what}: {self.partitions} partitions, {self.reads} reads, {self.writes} writes,"
+            f"{self.what}: {self.partitions} partitions, {self.reads} reads,"
+            f" {self.operations} operations in {self.writes} writes,"
             f" {self.messages} messages with {self.entries} entries, {self.cpu_s:.2f} s of CPU,"
             f" longest step {1000 * self.longest_step_s:.0f} ms"
         )
@@ -57,6 +60,7 @@ class CountingSession(MemorySession):
 
     reads = 0
     writes = 0
+    operations = 0
 
     async def get(self, path: str, *, watch: bool = False) -> Znode | None:
         self.reads += 1
@@ -68,6 +72,7 @@ class CountingSession(MemorySession):
 
     async def write(self, *operations: Op) -> list[OpResult]:
         self.writes += 1
+        self.operations += len(operations) - 1
         return await super().write(*operations)
 
 
@@ -177,6 +182,7 @@ class Scale:
         """Let something happen and wait until the controller has done all that follows."""
         self.messages.clear()
         self.entries, reads, writes = 0, self.session.reads, self.session.writes
+        operations = self.session.operations
         cost = Cost(what, partitions)
         started = time.process_time()
         await event
@@ -192,6 +198,7 @@ class Scale:
             seen = state
         cost.cpu_s = time.process_time() - started
         cost.reads, cost.writes = self.session.reads - reads, self.session.writes - writes
+        cost.operations = self.session.operations - operations
         cost.messages, cost.entries = self.messages.total(), self.entries
         return cost
 

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from controller.actions import Write
-from zk_schema.ops import Create, Op, OpResult, Set
+from zk_schema.ops import Op, OpResult, most_bytes
 
 _MOST_OPERATIONS: Final = 125
 """Beside the fence."""
 _MOST_BYTES: Final = 128 * 1024
 """A server takes requests of 1 MB at most (jute.maxbuffer), and others wait for a long one."""
-_AROUND_AN_OPERATION_BYTES: Final = 64
 
 
 def groups(writes: Iterable[Write]) -> Iterator[list[Write]]:
@@ -24,7 +23,7 @@ def groups(writes: Iterable[Write]) -> Iterator[list[Write]]:
     group: list[Write] = []
     operations = size_bytes = 0
     for write in writes:
-        own_operations, own_bytes = len(write.operations) - 1, sum(map(_size, write.operations))
+        own_operations, own_bytes = len(write.operations) - 1, sum(map(most_bytes, write.operations))
         if group and (operations + own_operations > _MOST_OPERATIONS or size_bytes + own_bytes > _MOST_BYTES):
             yield group
             group, operations, size_bytes = [], 0, 0
@@ -44,26 +43,19 @@ def joined(group: Sequence[Write]) -> tuple[Op, ...]:
 
 def parted(group: Sequence[Write], results: Sequence[OpResult]) -> list[tuple[OpResult, ...]]:
     """What each would have had of its own multi."""
-    found: list[tuple[OpResult, ...]] = []
-    begin = 1
-    for write in group:
-        end = begin + len(write.operations) - 1
-        found.append((results[0], *results[begin:end]))
-        begin = end
-    return found
+    return [(results[0], *results[begin:end]) for begin, end in _places(group)]
 
 
 def apart(group: Sequence[Write], refused: int) -> list[Sequence[Write]]:
     """What is before the write that the operation of a joint write belongs to, that write alone, and what is behind."""
+    place = next(place for place, (_, end) in enumerate(_places(group)) if refused < end)
+    parts = (group[:place], group[place : place + 1], group[place + 1 :])
+    return [part for part in parts if part]
+
+
+def _places(group: Sequence[Write]) -> Iterator[tuple[int, int]]:
+    """Where the operations of each begin and end in the joint write, which begins with the fence."""
     end = 1
-    for place, write in enumerate(group):
-        end += len(write.operations) - 1
-        if refused < end:
-            parts = (group[:place], [write], group[place + 1 :])
-            return [part for part in parts if part]
-    raise AssertionError(f"{end} operations have no {refused}")
-
-
-def _size(operation: Op) -> int:
-    data = operation.data if isinstance(operation, (Create, Set)) else None
-    return _AROUND_AN_OPERATION_BYTES + len(operation.path) + len(data or b"")
+    for write in group:
+        begin, end = end, end + len(write.operations) - 1
+        yield begin, end

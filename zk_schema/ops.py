@@ -165,6 +165,12 @@ def is_acceptable_path(path: str) -> bool:
     )
 
 
+def most_bytes(operation: Op) -> int:
+    """An operation takes no more of a packet than this."""
+    data = operation.data if isinstance(operation, Create | Set) else None
+    return len(operation.path.encode()) + len(data or b"") + _OPERATION_OVERHEAD_BYTES
+
+
 def check_acceptable(operations: Sequence[Op]) -> None:
     """Find what would be refused, or would end the connection, before it is sent.
 
@@ -175,7 +181,6 @@ def check_acceptable(operations: Sequence[Op]) -> None:
     for index, operation in enumerate(operations):
         if not is_acceptable_path(operation.path):
             raise WriteForbidden(operation, index)
-        data = operation.data if isinstance(operation, Create | Set) else None
-        total_bytes += len(operation.path.encode()) + len(data or b"") + _OPERATION_OVERHEAD_BYTES
+        total_bytes += most_bytes(operation)
         if total_bytes > MAX_WRITE_BYTES:
             raise WriteForbidden(operation, index)

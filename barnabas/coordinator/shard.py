@@ -260,7 +260,7 @@ class Shard(Generic[M]):
         """The machine is gone; `error` is for those who wait and those who come."""
         machine, self._machine, self._error = self._machine, None, error
         self._alarm.clear()
-        for entry in tuple(self._queue):
+        for entry in self._queue:
             self._fail(entry, _FOR_ANOTHERS_FAILURE)
         self._queue.clear()
         for entry in chain(self._uncommitted, self._appending):
@@ -420,7 +420,7 @@ class Shard(Generic[M]):
                     if self._ends_with(error):
                         return
                     # It may be committed yet; those who wait are not kept for that.
-                    for entry in tuple(self._uncommitted):
+                    for entry in self._uncommitted:
                         self._fail(entry, error.error)
                     await asyncio.sleep(_COMMIT_AGAIN_S)
                     continue

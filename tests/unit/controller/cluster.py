@@ -213,6 +213,12 @@ class Cluster:
         await controller.start()
         return controller
 
+    async def start_brokers(self, *numbers: int) -> None:
+        """Brokers, the first of which is the controller."""
+        for number in numbers:
+            await self.start_broker(number)
+        await self.start_controller(numbers[0])
+
     def start_controller_later(self, number: int) -> None:
         """As in a real broker: nobody waits for the outcome, which there may not be while connections are cut."""
         controller = self.make_controller(number)

@@ -20,20 +20,13 @@ async def cluster() -> AsyncIterator[Cluster]:
     await cluster.close()
 
 
-async def started(cluster: Cluster, *numbers: int) -> None:
-    """Brokers, the first of which is the controller."""
-    for number in numbers:
-        await cluster.start_broker(number)
-    await cluster.start_controller(numbers[0])
-
-
 def data(cluster: Cluster, path: str) -> bytes | None:
     znode = cluster.zk.tree.get(path)
     return None if znode is None else znode.data
 
 
 async def test_the_first_to_stand_is_controller_of_epoch_one(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     second = await cluster.start_controller(2)
     first = cluster.controllers[1]
     assert (first.is_active, first.controller_epoch, first.active_controller_id) == (True, 1, 1)
@@ -45,7 +38,7 @@ async def test_the_first_to_stand_is_controller_of_epoch_one(cluster: Cluster) -
 
 
 async def test_a_new_topic_is_led_and_everybody_knows(cluster: Cluster) -> None:
-    await started(cluster, 1, 2, 3)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {0: [2], 1: [3, 1, 2]})
     await cluster.until_led("t", 0, by=2)
     await cluster.until_led("t", 1, by=3)
@@ -61,7 +54,7 @@ async def test_a_new_topic_is_led_and_everybody_knows(cluster: Cluster) -> None:
 
 
 async def test_a_topic_of_brokers_that_are_away_waits_for_one(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.create("t", {0: [2, 3]})
     await cluster.create("u", {0: [1]})
     await cluster.until_led("u", by=1)
@@ -71,7 +64,7 @@ async def test_a_topic_of_brokers_that_are_away_waits_for_one(cluster: Cluster) 
 
 
 async def test_more_partitions_are_led_too(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [1]})
     await cluster.until_led("t", by=1)
     await cluster.grow("t", {1: [2]})
@@ -79,7 +72,7 @@ async def test_more_partitions_are_led_too(cluster: Cluster) -> None:
 
 
 async def test_a_partition_whose_only_replica_goes_has_no_leader_until_it_returns(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [2]})
     await cluster.until_led("t", by=2)
     cluster.kill(2)
@@ -95,7 +88,7 @@ async def test_a_partition_whose_only_replica_goes_has_no_leader_until_it_return
 
 
 async def test_a_replica_in_sync_takes_over(cluster: Cluster) -> None:
-    await started(cluster, 1, 2, 3)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {0: [2, 3, 1]})
     await cluster.until_led("t", by=2)
     cluster.kill(2)
@@ -109,7 +102,7 @@ async def test_a_replica_in_sync_takes_over(cluster: Cluster) -> None:
 
 
 async def test_a_broker_that_comes_back_unseen_is_treated_as_gone_and_come(cluster: Cluster) -> None:
-    await started(cluster, 1, 2, 3)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {0: [2, 3]})
     await cluster.create("u", {0: [2]})
     await cluster.until_led("t", by=2)
@@ -130,7 +123,7 @@ async def test_a_broker_that_comes_back_unseen_is_treated_as_gone_and_come(clust
 
 
 async def test_a_starting_broker_is_told_of_all_brokers_and_partitions_before_it_leads(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [1], 1: [2], 2: [3, 1]})
     await cluster.until_led("t", 1, by=2)
     broker = await cluster.start_broker(3)
@@ -141,7 +134,7 @@ async def test_a_starting_broker_is_told_of_all_brokers_and_partitions_before_it
 
 
 async def test_several_brokers_that_go_together_are_one_pass(cluster: Cluster) -> None:
-    await started(cluster, 1, 2, 3)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {number: [2, 3, 1] for number in range(4)})
     await cluster.until_led("t", 3, by=2)
     cluster.kill(2)
@@ -153,7 +146,7 @@ async def test_several_brokers_that_go_together_are_one_pass(cluster: Cluster) -
 
 
 async def test_a_deleted_topic_leaves_nothing_behind(cluster: Cluster) -> None:
-    await started(cluster, 1, 2, 3)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {0: [1, 2], 1: [2]})
     await cluster.until_led("t", 1, by=2)
     await cluster.delete("t")
@@ -171,7 +164,7 @@ async def test_a_deleted_topic_leaves_nothing_behind(cluster: Cluster) -> None:
 
 
 async def test_a_topic_of_the_same_name_begins_anew(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [1]})
     await cluster.until_led("t", by=1)
     await cluster.delete("t")
@@ -181,7 +174,7 @@ async def test_a_topic_of_the_same_name_begins_anew(cluster: Cluster) -> None:
 
 
 async def test_a_deletion_waits_for_a_replica_that_is_away(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [1], 1: [2, 1]})
     await cluster.until_led("t", 1, by=2)
     cluster.kill(2)
@@ -198,7 +191,7 @@ async def test_a_deletion_waits_for_a_replica_that_is_away(cluster: Cluster) -> 
 
 
 async def test_a_broker_that_goes_while_it_deletes_is_asked_again(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [2]})
     await cluster.until_led("t", by=2)
     cluster.brokers[2].is_deaf = True
@@ -210,13 +203,13 @@ async def test_a_broker_that_goes_while_it_deletes_is_asked_again(cluster: Clust
 
 
 async def test_a_request_to_delete_what_is_not_there_is_dropped(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.delete("nothing")
     await until(lambda: not cluster.exists(paths.delete_topic("nothing")))
 
 
 async def test_a_topic_created_and_deleted_at_once_is_deleted(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.create("t", {0: [1]})
     await cluster.delete("t")
     await until(lambda: not cluster.exists(paths.delete_topic("t")))
@@ -224,7 +217,7 @@ async def test_a_topic_created_and_deleted_at_once_is_deleted(cluster: Cluster) 
 
 
 async def test_a_topic_created_and_deleted_behind_another_request_is_deleted(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     # All three stand in ZooKeeper before the first is looked at: the controller is busy.
     await cluster.create("big", {number: [1] for number in range(200)})
     await until(lambda: cluster.exists(paths.topic_partitions("big")))
@@ -234,7 +227,7 @@ async def test_a_topic_created_and_deleted_behind_another_request_is_deleted(clu
 
 
 async def test_a_topic_that_vanishes_during_its_deletion_is_done(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.create("t", {0: [2]})
     await cluster.delete("t")
     driver = cluster.controllers[1]._driver
@@ -247,7 +240,7 @@ async def test_a_topic_that_vanishes_during_its_deletion_is_done(cluster: Cluste
 async def test_without_delete_topic_enable_requests_are_dropped() -> None:
     cluster = Cluster(Settings(delete_topic_enable=False))
     await cluster.open()
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.create("t", {0: [1]})
     await cluster.until_led("t", by=1)
     await cluster.delete("t")
@@ -257,7 +250,7 @@ async def test_without_delete_topic_enable_requests_are_dropped() -> None:
 
 
 async def test_a_topic_in_deletion_does_not_grow(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.create("t", {0: [2]})
     await cluster.delete("t")
     driver = cluster.controllers[1]._driver
@@ -270,7 +263,7 @@ async def test_a_topic_in_deletion_does_not_grow(cluster: Cluster) -> None:
 
 
 async def test_a_broker_with_a_bad_disk_does_not_lead(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     cluster.brokers[2].has_bad_disk = True
     await cluster.create("t", {0: [2, 1]})
     await cluster.create("u", {0: [2]})
@@ -283,7 +276,7 @@ async def test_a_broker_with_a_bad_disk_does_not_lead(cluster: Cluster) -> None:
 
 
 async def test_a_topic_that_fails_to_be_deleted_is_tried_again_when_the_broker_returns(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [2]})
     await cluster.until_led("t", by=2)
     cluster.brokers[2].has_bad_disk = True
@@ -298,14 +291,14 @@ async def test_a_topic_that_fails_to_be_deleted_is_tried_again_when_the_broker_r
 
 
 async def test_a_crooked_assignment_gets_no_leader(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     await cluster.create("t", {0: [1, 1], 1: [2], 2: []})
     await cluster.until_led("t", 1, by=2)
     assert cluster.state("t", 0) is cluster.state("t", 2) is None
 
 
 async def test_a_changed_endpoint_is_told_to_all(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     session = cluster.brokers[2].session
     znode = await session.get(paths.broker(2))
     assert znode is not None
@@ -315,7 +308,7 @@ async def test_a_changed_endpoint_is_told_to_all(cluster: Cluster) -> None:
 
 
 async def test_a_broker_whose_control_endpoint_moves_is_followed(cluster: Cluster) -> None:
-    await started(cluster, 1, 2)
+    await cluster.start_brokers(1, 2)
     broker = cluster.brokers[2]
     await until(lambda: bool(broker.live))
     (before,) = [endpoint for endpoint, each in cluster.by_endpoint.items() if each is broker]
@@ -329,7 +322,7 @@ async def test_a_broker_whose_control_endpoint_moves_is_followed(cluster: Cluste
 
 
 async def test_junk_in_zookeeper_is_passed_over(cluster: Cluster) -> None:
-    await started(cluster, 1)
+    await cluster.start_brokers(1)
     await cluster.tool.write(Create(paths.topic("junk"), b"}{"))
     await cluster.tool.write(Create(paths.broker(7), b""))
     await cluster.tool.write(Create(f"{paths.BROKER_IDS}/seven", b""))

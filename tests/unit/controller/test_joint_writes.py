@@ -71,9 +71,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     """Three brokers, the first is the controller; the third leads all of `t`."""
     cluster = Cluster()
     await cluster.open()
-    for number in (1, 2, 3):
-        await cluster.start_broker(number)
-        await cluster.start_controller(number)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {number: [3, 2] for number in range(PARTITIONS)})
     await cluster.until_led("t", PARTITIONS - 1, by=3)
     yield cluster
@@ -130,7 +128,7 @@ async def test_where_one_is_refused_the_others_are_written_all_the_same_and_once
 @pytest.mark.parametrize(
     ("refused", "parts"),
     [(1, [1, 2]), (2, [1, 2]), (3, [1, 1, 1]), (4, [2, 1])],
-    ids=["first", "too", "middle", "last"],
+    ids=["first", "its last", "middle", "last"],
 )
 def test_a_refused_operation_sets_its_write_apart(refused: int, parts: list[int]) -> None:
     group = [write(Create("/a"), Create("/a/b")), write(Delete("/b")), write(Set("/c", b"", 4))]

@@ -19,9 +19,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     """Brokers 1 (the controller), 2 and 3; t-0 is led by 2."""
     cluster = Cluster()
     await cluster.open()
-    for number in (1, 2, 3):
-        await cluster.start_broker(number)
-    await cluster.start_controller(1)
+    await cluster.start_brokers(1, 2, 3)
     await cluster.create("t", {0: [2, 3], 1: [3, 2]})
     await cluster.until_led("t", by=2)
     yield cluster

@@ -96,7 +96,7 @@ class InvalidRecord(CorruptBatch):
     """A record that cannot be read, or that contradicts its batch."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class BatchHeader:
     """The header as it stands in front of the records; offsets and times are absolute, times in milliseconds."""
 
@@ -113,6 +113,37 @@ class BatchHeader:
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    # Written out: compiled, what dataclasses would make of the fields is interpreted still.
+    def __init__(  # noqa: PLR0917 - as the fields are
+        self,
+        base_offset: int,
+        length: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        first_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = length
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.first_timestamp = first_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
 
     @property
     def size_bytes(self) -> int:

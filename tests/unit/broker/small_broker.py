@@ -14,7 +14,9 @@ from barnabas.protocol.ids import (
     LeaderEpoch,
     TopicPartition,
 )
+from barnabas.runtime.disk import SystemDisk
 from barnabas.storage.creation import create_log
+from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from broker.config import BrokerConfig, resolve_broker_config
@@ -182,7 +184,13 @@ class SmallBroker:
         partition = Partition(
             topic_partition,
             log,
-            SimpleNamespace(writes_inline=True, fail=self.failed_directories.append),  # type: ignore[arg-type]
+            LogDirectory(
+                directory,
+                disk=SystemDisk(),
+                clock=self.clock,
+                offload=InlineOffload(),
+                on_failure=lambda _, error: self.failed_directories.append(error),
+            ),
             ReplicationPorts(
                 broker_id=ME,
                 clock=self.clock,

@@ -21,13 +21,21 @@ from tests.unit.broker.whole_broker import BrokerHost, make_topic, until
 Start = Callable[..., Awaitable[GroupTalk]]
 
 
-class ShiftedClock(SystemClock):
+class ShiftedClock:
     """A clock whose wall time a test moves."""
 
-    shift_ms = 0
+    def __init__(self) -> None:
+        self.shift_ms = 0
+        self._clock = SystemClock()
 
     def wall_ms(self) -> int:
-        return super().wall_ms() + self.shift_ms
+        return self._clock.wall_ms() + self.shift_ms
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def monotonic_us(self) -> int:
+        return self._clock.monotonic_us()
 
 
 @pytest.fixture

@@ -133,6 +133,7 @@ async def test_a_power_cut_anywhere_leaves_one_log_with_everything():
     assert places == {"/a", "/b"}
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("side", "waits_for"), [("target", "flush"), ("source", "checkpoint_all")])
 async def test_what_is_committed_while_the_new_log_takes_the_place_is_not_forgotten(monkeypatch, side, waits_for):
     machine = await Machine().with_a_log()

@@ -66,6 +66,7 @@ async def test_fewer_bytes_make_another_segment_with_indexes_of_its_own():
     assert not [name for name in store.disk.list_directory("/data/topic-0") if "mended" in name]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("when", ["before", "while the checkpoint is written"])
 async def test_a_log_that_has_changed_since_a_segment_was_written_anew_keeps_its_own(monkeypatch, when):
     store, log, damaged, spool, good = await damaged_store()

@@ -126,6 +126,7 @@ async def test_a_checkpoint_that_is_lowered_while_a_higher_one_is_written_is_wri
     assert await machine.found_after(machine.disk.power_cut) == (0, 10, [])
 
 
+@pytest.mark.interpreted
 async def test_a_log_that_took_the_place_of_another_beside_it_need_not_begin_segments_where_that_did(monkeypatch):
     machine = await Machine().start(records=10)
     await machine.sync()

@@ -117,13 +117,10 @@ seeded: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-pipeline
 	  BARNABAS_SEED=$$seed $(PYTEST) -q -n 2 -m 'hypothesis or seeded' $(ARGS) $(QUICK_TIERS) || { echo "make seeded SEED=$$seed RUNS=1 replays this" >&2; exit 1; }; \
 	done
 
-bench: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-compiled
-	@$(COMPILE) --if-possible
-	@$(BIN)/python -m bench.side_by_side $(ARGS)
-
-bench-full: .venv/.stamp-local .venv/.stamp-test .venv/.stamp-compiled
-	@$(COMPILE) --if-possible
-	@$(BIN)/python -m bench.side_by_side --full $(ARGS)
+# To list rows nothing need be compiled.
+bench bench-full: .venv/.stamp-local .venv/.stamp-test $(if $(findstring --list,$(ARGS)),,.venv/.stamp-compiled)
+	@$(if $(findstring --list,$(ARGS)),,$(COMPILE) --if-possible)
+	@$(BIN)/python -m bench.side_by_side $(if $(filter bench-full,$@),--full) $(ARGS)
 
 # Needs a Java 17, as Spark does; everything else is installed or started where it is missing.
 pipeline-demo: .venv/.stamp-local .venv/.stamp-pipeline .venv/.stamp-test

@@ -7,10 +7,11 @@ writes the table there too. Each run is in a journal there when it is done (`.js
 rows and rounds, commit and machine, runs what is missing, and `--minutes` (of the core 95) ends in time with what there
 is. Needs a full Java and Kafka's jars (Maven Central, pinned); kcat for the rows of librdkafka.
 
-A row that a client or the disk limited says nothing of brokers' rates: it is judged by what their CPU cost. One that a
-system has no figure of is not judged, nor is a cost that was counted from a few ticks of the clock, and of a smoke run
-nothing is. What else used the machine is in each run's line, and in the table where it was more than 0.3 of a core. The
-status is 1 where a run failed or a core row lacks a system, 2 where nothing could be run, as without Kafka's jars.
+A row that a client limited, or ours the disk, says nothing of brokers' rates: it is judged by what their CPU cost. One
+that a system has no figure of is not judged, nor is a cost that was counted from a few ticks of the clock. Of a smoke
+run nothing is, and its results go where they are removed at its end. What else used the machine is in each run's line,
+and in the table where it was more than 0.3 of a core. The status is 1 where a run failed or a core row lacks a system,
+2 where nothing could be run, as without Kafka's jars.
 """
 
 import argparse
@@ -189,37 +190,34 @@ def main(
             f"{about['barnabas']}: what is not committed may be another than when the run began; commit it\n"
         )
         return 2
-    stem = RESULTS / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    if not given.smoke:
-        RESULTS.mkdir(exist_ok=True)
-    try:
-        journal = Journal(None if given.smoke else given.resume or stem.with_suffix(".jsonl"), _origin(about))
-    except OtherOrigin as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    with (
-        tempfile.TemporaryDirectory(prefix="barnabas-bench-", ignore_cleanup_errors=True) as directory,
-        contextlib.nullcontext() if given.smoke else kept_from_host(),
-    ):
-        runner = Runner(systems, plan, Path(directory), journal=journal, tell=_tell)
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-", ignore_cleanup_errors=True) as directory:
+        folder = Path(directory) / "results" if given.smoke else RESULTS
+        folder.mkdir(exist_ok=True)
+        stem = folder / f"side-by-side-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
         try:
-            runner.compare(rows)
-        finally:
-            # Also of a run that is ended: what was measured is told.
-            comparison = runner.found(rows)
-            _write(comparison, about, None if given.smoke else stem, given.keep)
+            journal = Journal(given.resume or stem.with_suffix(".jsonl"), _origin(about))
+        except OtherOrigin as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+        with contextlib.nullcontext() if given.smoke else kept_from_host():
+            runner = Runner(systems, plan, Path(directory), journal=journal, tell=_tell)
+            try:
+                runner.compare(rows)
+            finally:
+                # Also of a run that is ended: what was measured is told.
+                comparison = runner.found(rows)
+                _write(comparison, about, stem, given.keep)
     return int(runner.has_failed(rows))
 
 
-def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path | None, keep: Path | None) -> None:
+def _write(comparison: Comparison, about: Mapping[str, Any], stem: Path, keep: Path | None) -> None:
     table = report.as_markdown(comparison, about)
     sys.stdout.write(table)
     if keep is not None:
         keep.write_text(table)
-    if stem is not None:
-        stem.with_suffix(".md").write_text(table)
-        stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
-        draw(comparison.results, stem)
+    stem.with_suffix(".md").write_text(table)
+    stem.with_suffix(".json").write_text(json.dumps(report.as_json(comparison, about), indent=1) + "\n")
+    draw(comparison.results, stem)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ _ELSEWHERE: Final = frozenset({"client", "disk"})
 class Target:
     """Bounds on our median: `ratio` to the better Kafka, `absolute` in the figure's unit. `at_least`, or at most.
 
-    One that `stands_in` is of a cost, and counts where a client or the disk limited the row: its rates are not judged.
+    One that `stands_in` is of a cost, and counts where a client, or ours the disk, limited the row: its rates are not
+    judged then.
     """
 
     at_least: bool
@@ -146,9 +147,10 @@ Runs = Mapping[str, Sequence[Sequence[Figure]]]
 def results(
     row: str, runs: Runs, targets: Mapping[str, Target], *, rival: str = "Kafka", judges: bool = True
 ) -> list[Result]:
-    """One for each figure of ours. A rate that a client or the disk limited is shown and not judged: its CPU is.
+    """One for each figure of ours. A rate that a client limited, or ours the disk, is shown and not judged: its CPU is.
 
-    Nothing is where runs are of a smoke, which does not `judge`.
+    Where the disk was Kafka's limit and not ours, ours could have been faster. Of a smoke, which does not `judge`,
+    nothing is judged or compared.
     """
     figures = list({(each.name, each.at): each for figures in runs[OURS] for each in figures}.values())
     own = {name: target for name, target in targets.items() if not target.stands_in}
@@ -179,7 +181,7 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     theirs = None if best is None else spreads[best]
     # Exponents have no unit and no ratio.
     ratio = None if theirs is None or not theirs.median or not figure.unit else ours.median / theirs.median
-    bound_by = _ELSEWHERE & {limiters[OURS], limiters.get(best or "")} if figure.is_rate else frozenset()
+    bound_by = _bound_by(limiters[OURS], limiters.get(best or "")) if figure.is_rate else frozenset()
     rounds = {version: len(figures) for version, figures in found.items()}
     unjudged = "" if target is None else _why_unjudged(target, found, ratio, rival)
     if target is not None and not unjudged and bound_by:
@@ -205,6 +207,11 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     )
 
 
+def _bound_by(ours: str, theirs: str | None) -> frozenset[str]:
+    """What leaves a rate unjudged."""
+    return _ELSEWHERE & {ours, theirs if theirs != "disk" else ""}
+
+
 def limiter_of(rounds: Sequence[str]) -> str:
     """The most frequent one, of those that say little of a broker if half of the rounds have them, else of the others.
 
@@ -217,7 +224,7 @@ def limiter_of(rounds: Sequence[str]) -> str:
 
 
 def _not_judged(result: Result) -> Result:
-    return replace(result, met=None, unjudged=SMOKE if result.target is not None else "")
+    return replace(result, ratio=None, met=None, unjudged=SMOKE if result.target is not None else "")
 
 
 def _why_unjudged(target: Target, found: Mapping[str, Sequence[Figure]], ratio: float | None, rival: str) -> str:

@@ -264,3 +264,4 @@ def test_a_smoke_says_of_each_aim_why_it_is_not_judged(runner: Callable[..., Run
     found = runner(1).compare([aimed, row("b")])
     assert not found.judges
     assert [(each.met, each.unjudged) for each in found.results] == [(None, SMOKE), (None, "")]
+    assert [each.ratio for each in found.results] == [None, None]

@@ -166,8 +166,17 @@ def test_json_says_why_something_is_not_judged() -> None:
     assert why({"here": [rate(150)]}, {"MB/s": MORE}) == "no Kafka to compare with"
     assert why({"here": [rate(150)], "2.7.2": []}, {"MB/s": MORE}) == "without 2.7.2"
     assert why({"here": [rate(150)], "2.7.2": [rate(0)]}, {"MB/s": MORE}) == "0 of Kafka"
-    limited: Runs = {"here": [rate(150, "client")], "2.7.2": [rate(100, "disk")]}
+    limited: Runs = {"here": [rate(150, "disk")], "2.7.2": [rate(100, "client")]}
     assert why(limited, {"MB/s": MORE}) == "limited by the client and the disk"
+    kafkas: Runs = {"here": [rate(150, "client")], "2.7.2": [rate(100, "disk")]}
+    assert why(kafkas, {"MB/s": MORE}) == "limited by the client"
+
+
+def test_where_the_disk_limited_kafka_only_ours_is_judged() -> None:
+    runs = {"here": [[*rate(100, "waiting"), *cost(1.0)]], "2.7.2": [[*rate(150, "disk"), *cost(1.5)]]}
+    targets = {"MB/s": MORE, "s/GB": Target(at_least=False, ratio=0.6, stands_in=True)}
+    by_rate, by_cost = results("row", runs, targets)
+    assert (by_rate.met, by_cost.met) == (False, None)
 
 
 def test_what_else_used_the_machine_is_told_of_the_runs_in_which_it_was_much() -> None:

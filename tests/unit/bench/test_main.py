@@ -48,6 +48,23 @@ def test_a_run_that_failed_is_in_the_status(fails: bool, status: int, capsys: py
     assert ("Left out: a row: Barnabas here, 0 of 1 rounds: ConnectionError: closed" in table) is fails
 
 
+def test_a_smoke_writes_its_results_too_but_not_where_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[Path, list[str]]] = []
+
+    def draw(_: object, stem: Path) -> None:
+        rows = json.loads(stem.with_suffix(".json").read_text())["rows"]
+        written.append((stem, [row["row"] for row in rows]))
+
+    monkeypatch.setattr(command, "draw", draw)
+    assert run("--smoke") == 0
+    ((stem, rows),) = written
+    assert rows == ["a row"]
+    assert not stem.parent.exists()
+    assert list((tmp_path / "one" / "two").iterdir()) == []
+
+
 def test_what_was_typed_is_told_so_that_it_can_be_typed_again(capsys: pytest.CaptureFixture[str]) -> None:
     run("--smoke", "--row", "a row; in two words")
     table = capsys.readouterr().out

@@ -2,12 +2,13 @@
 
 `python -m bench.side_by_side.pivots FILE.json ... >tables.md`. Of a row that several files have, the last one counts. A
 ratio that does not reach its aim is bold, one that is not judged in brackets. Records/s are left out, which are MB/s by
-the size of a record.
+the size of a record. In front of them stands how many rows meet the aims of each kind, behind them what was measured
+when, and with which commit.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,20 @@ _COPIES: Final = "consume, copies"
 _REQUESTS: Final = "one record a request, "
 _LATENCY: Final = "latency at "
 _GROWTH: Final = "growth, "
+_KINDS: Final[Sequence[tuple[str, str, str]]] = (
+    ("MB/s, produce", _PRODUCE, MB_S),
+    ("MB/s, consume", _CONSUME, MB_S),
+    ("broker CPU s/GB, produce", _PRODUCE, CPU_S_GB),
+    ("broker CPU s/GB, consume", _CONSUME, CPU_S_GB),
+    ("consume, of a bare sendfile loop's rate", _CONSUME, PHYSICAL),
+    ("one record a request", _REQUESTS, ""),
+    ("p99 at 10,000 records/s", _LATENCY, ""),
+    ("time without writes at a failover", "failover, ", ""),
+    ("from exec to the first acknowledged record", "from exec", ""),
+    ("memory at rest", "at rest", ""),
+    ("memory under load", "memory", ""),
+)
+"""Of aims: a name, how the rows begin, and the figure where not all count."""
 _PERCENTILES: Final = ("p50", "p99", "p99.9", "max")
 _ENDS: Final = ("acknowledged", "end to end")
 
@@ -38,9 +53,42 @@ def rows_of(files: Iterable[Path]) -> Rows:
         found: dict[str, dict[str, Mapping[str, Any]]] = {}
         for told in json.loads(file.read_text())["rows"]:
             at = "" if told["at"] is None else f" at {told['at']:g}"
-            found.setdefault(told["row"], {})[told["figure"] + at] = told
+            found.setdefault(told["row"], {})[told["figure"] + at] = told | {"file": str(file)}
         rows |= found
     return {name: rows[name] for name in sorted(rows, key=lambda name: places.get(name, len(places)))}
+
+
+def aims(rows: Rows) -> list[str]:
+    """By kind: how many of those that are judged meet their aim, and the ratios of all; of curves and so on nothing."""
+    lines = []
+    for kind, begin, figure in _KINDS:
+        aimed = [
+            told
+            for name, figures in rows.items()
+            if name.startswith(begin)
+            for told in figures.values()
+            if told["target"] is not None and figure in {"", told["figure"]}
+        ]
+        judged = [told for told in aimed if told["met"] is not None]
+        if judged:
+            targets = " or ".join(dict.fromkeys(told["target"] for told in judged))
+            # A share of what is possible is ours alone.
+            ratios = Spread.of([told["barnabas"]["median"] if figure == PHYSICAL else told["ratio"] for told in judged])
+            met = sum(told["met"] for told in judged)
+            lines.append([kind, targets, f"{met} of {len(judged)}", f"{ratios} x"])
+    return table(["", "aim", "met", "ratio: median (least to greatest)"], lines)
+
+
+def sources(files: Iterable[Path], rows: Rows) -> list[str]:
+    """Of each file how many of its rows count, and of what they are."""
+    lines = []
+    for file in files:
+        about = json.loads(file.read_text())["about"]
+        counted = sum(told["file"] == str(file) for figures in rows.values() for told in list(figures.values())[:1])
+        if counted:
+            what = f"{about['barnabas']}, {about['way_of_records']}"
+            lines.append([about["date"], what, about["tcp_congestion_control"], str(about["rounds"]), str(counted)])
+    return table(["measured", "Barnabas", "TCP", "rounds", "rows"], lines)
 
 
 def volumes(rows: Rows, kind: str) -> list[str]:
@@ -110,8 +158,9 @@ def curves(rows: Rows) -> list[str]:
                 ", ".join("" if told[whose] is None else short(told[whose]["median"]) for told in points)
                 for whose in ("barnabas", "kafka")
             )
-            lines.append([what, ours, kafkas, _exponent(exponent, "barnabas"), _exponent(exponent, "kafka")])
-    return table(["", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
+            sizes = ", ".join(f"{told['at']:g}" for told in points)
+            lines.append([what, sizes, ours, kafkas, _exponent(exponent, "barnabas"), _exponent(exponent, "kafka")])
+    return table(["", "at", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
 
 
 def _beside(told: Mapping[str, Any]) -> list[str]:
@@ -156,6 +205,7 @@ def _spread(told: Mapping[str, float]) -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
+    "Aims": aims,
     "Produce": lambda rows: volumes(rows, _PRODUCE),
     "Consume": lambda rows: volumes(rows, _CONSUME),
     "One record a request": requests,
@@ -165,11 +215,13 @@ TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
 }
 
 
-def as_tables(rows: Rows) -> str:
+def as_tables(files: Sequence[Path]) -> str:
     """All, each below its name."""
-    told = [[f"{name}:", "", *lines, ""] for name, lines_of in TABLES.items() if (lines := lines_of(rows))]
+    rows = rows_of(files)
+    tables = {name: lines_of(rows) for name, lines_of in TABLES.items()} | {"Runs": sources(files, rows)}
+    told = [[f"{name}:", "", *lines, ""] for name, lines in tables.items() if lines]
     return "\n".join(line for lines in told for line in lines)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(as_tables(rows_of(map(Path, sys.argv[1:]))))
+    sys.stdout.write(as_tables([Path(name) for name in sys.argv[1:]]))

@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from bench.side_by_side.figures import Figure, Target, results
-from bench.side_by_side.pivots import as_tables, curves, latencies, others, requests, rows_of, volumes
+from bench.side_by_side.pivots import aims, as_tables, curves, latencies, others, requests, rows_of, sources, volumes
 from bench.side_by_side.row import CPU_S_GB, CPU_US, LESS_CPU, MB_S, MORE, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
+
+ABOUT = {
+    "date": "2026-01-02",
+    "barnabas": "abc",
+    "way_of_records": "compiled",
+    "tcp_congestion_control": "reno",
+    "rounds": 5,
+}
 
 
 def figures(values: Mapping[str, float], *, limiter: str = "broker", at: float | None = None) -> list[Figure]:
@@ -37,7 +45,7 @@ class Results:
     ) -> "Results":
         found = results(row, {"here": ours, "2.7.2": kafkas}, targets or {})
         self._rows += [result.as_json() for result in found]
-        self.path.write_text(json.dumps({"rows": self._rows}))
+        self.path.write_text(json.dumps({"about": ABOUT, "rows": self._rows}))
         return self
 
 
@@ -98,15 +106,48 @@ def test_a_curve_is_a_line_of_its_points_with_the_exponents(kafka_fails: bool, t
     kafka = [] if kafka_fails else ours
     told = Results(tmp_path / "a.json").add("growth, partitions", ours, kafka)
     theirs, exponent = (", ", "") if kafka_fails else ("1.00, 2.00", "0.30")
-    assert curves(rows_of([told.path]))[2:] == [f"| partitions: PSS (ms) | 1.00, 2.00 | {theirs} | 0.30 | {exponent} |"]
+    assert curves(rows_of([told.path]))[2:] == [
+        f"| partitions: PSS (ms) | 10, 100 | 1.00, 2.00 | {theirs} | 0.30 | {exponent} |"
+    ]
 
 
 def test_tables_without_a_line_are_left_out(tmp_path: Path) -> None:
     told = Results(tmp_path / "a.json").add("recovery", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
-    assert as_tables(rows_of([told.path])).splitlines() == [
+    assert as_tables([told.path]).splitlines() == [
         "Life, memory, failover, coordinators:",
         "",
         "|  | Barnabas | Kafka | ratio | aim | limited by |",
         "| --- | --- | --- | --- | --- | --- |",
         "| recovery: seconds | 1.00 | 2.00, 2.7.2 | 0.50 x |  | broker, broker |",
+        "",
+        "Runs:",
+        "",
+        "| measured | Barnabas | TCP | rounds | rows |",
+        "| --- | --- | --- | --- | --- |",
+        "| 2026-01-02 | abc, compiled | reno | 5 | 1 |",
+    ]
+
+
+def test_a_file_whose_rows_were_all_measured_again_is_not_told(tmp_path: Path) -> None:
+    first = Results(tmp_path / "a.json").add("a", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    first.add("b", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    second = Results(tmp_path / "b.json").add("b", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    third = Results(tmp_path / "c.json").add("b", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    files = [first.path, second.path, third.path]
+    assert [line.split(" | ")[-1] for line in sources(files, rows_of(files))[2:]] == ["1 |", "1 |"]
+
+
+def test_of_each_kind_of_aim_it_is_told_how_many_are_met(tmp_path: Path) -> None:
+    kafka = [figures({MB_S: 100, CPU_S_GB: 1.0, PHYSICAL: 0.9})]
+    told = Results(tmp_path / "a.json")
+    for name, rate, limiter in (("a", 130, "broker"), ("b", 150, "broker"), ("c", 90, "broker"), ("d", 80, "client")):
+        ours = [figures({MB_S: rate, CPU_S_GB: 0.7}, limiter=limiter)]
+        told.add(f"produce, {name}", ours, kafka, {MB_S: MORE, CPU_S_GB: LESS_CPU})
+    share = Target(at_least=True, absolute=0.7)
+    told.add("consume, a", [figures({MB_S: 100, CPU_S_GB: 1.0, PHYSICAL: 0.8})], kafka, {PHYSICAL: share})
+    told.add("recovery", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
+    assert aims(rows_of([told.path]))[2:] == [
+        "| MB/s, produce | at least 1.2 x | 2 of 3 | 1.30 (0.90 to 1.50) x |",
+        "| broker CPU s/GB, produce | at most 0.6 x | 0 of 4 | 0.70 x |",
+        "| consume, of a bare sendfile loop's rate | at least 0.7 | 1 of 1 | 0.80 x |",
     ]

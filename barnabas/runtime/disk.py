@@ -60,6 +60,10 @@ class File(Protocol):
         """Whether reading that range would (very probably) not wait for the device."""
         ...
 
+    def read_ahead(self, position: int, size: int) -> None:
+        """Return when what the file has of that range is in memory; waits for the device."""
+        ...
+
     def let_go(self, position: int, size: int) -> None:
         """Say that the range need not stay in memory: it was read once and will not be read soon."""
         ...
@@ -242,6 +246,23 @@ class SystemFile:
             # The kernel cannot count here, or finds nothing of what is there.
             self._counts = False
         return True
+
+    def read_ahead(self, position: int, size: int) -> None:
+        # Sent nowhere: a read would copy it too (by GB 0.03 s of CPU and not 0.13), and what POSIX_FADV_WILLNEED brings
+        # lies in single pages, which cost more to send (0.26, and 0.08 s at each later sending where this has 0.02).
+        end = position + size
+        with open(os.devnull, "wb", buffering=0) as nowhere:
+            while position < end and (taken := self._send_to(nowhere.fileno(), position, end - position)):
+                position += taken
+
+    def _send_to(self, descriptor: int, position: int, size: int) -> int:
+        try:
+            return os.sendfile(descriptor, self._descriptor, position, size)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            # Not a file system that sends.
+            return len(os.pread(self._descriptor, min(size, _PIECE_BYTES), position))
 
     def let_go(self, position: int, size: int) -> None:
         os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)

@@ -39,18 +39,10 @@ from barnabas.runtime.within_host import (
 log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
-_READ_AHEAD_BYTES: Final = 1024 * 1024
 _UNBOUNDED: Final = 1 << 62
 _NEVER_IDLE_MS: Final = 1 << 31
 _STALL_S: Final = 10.0
 """How long a partial frame may rest while other connections wait for its memory."""
-
-
-def read_ahead(part: FileSlice) -> None:
-    """Bring the slice's pages into memory; called in a thread."""
-    end = part.position + part.size
-    for position in range(part.position, end, _READ_AHEAD_BYTES):
-        part.file.pread(min(_READ_AHEAD_BYTES, end - position), position)
 
 
 class SocketListener:
@@ -228,7 +220,7 @@ class SocketNetwork:
 
     async def _warm(self, part: FileSlice) -> None:
         log_directory = os.path.dirname(os.path.dirname(part.file.path))
-        await self._offload.thread(f"read {log_directory}", read_ahead, part)
+        await self._offload.thread(f"read {log_directory}", part.file.read_ahead, part.position, part.size)
 
     async def _sweep_forever(self) -> None:
         loop = asyncio.get_running_loop()

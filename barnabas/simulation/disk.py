@@ -102,6 +102,9 @@ class SimulatedFile:
     def is_cached(self, position: int, size: int) -> bool:  # noqa: ARG002 - all of it is
         return True
 
+    def read_ahead(self, position: int, size: int) -> None:
+        """All of it is in memory."""
+
     def let_go(self, position: int, size: int) -> None:
         """There is nowhere else for it to be."""
 

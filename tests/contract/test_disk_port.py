@@ -31,6 +31,19 @@ def test_what_is_written_is_read_at_its_position(place):
     assert disk.size(f"{root}/a") == 11
 
 
+def test_what_is_read_ahead_is_in_memory(place):
+    disk, root = place
+    file = disk.open(f"{root}/a", create=True)
+    file.pwrite(bytes(300_000), 0)
+    file.fsync()
+    for position, size in ((0, 300_000), (250_000, 50_000)):
+        file.let_go(0, 300_000)
+        file.read_ahead(position, size)
+        assert file.is_cached(position, size)
+    file.read_ahead(250_000, 100_000)
+    file.read_ahead(400_000, 10)
+
+
 def test_truncate_cuts_and_extends_with_zeros(place):
     disk, root = place
     file = disk.open(f"{root}/a", create=True)

@@ -109,6 +109,9 @@ class FaultyFile:
     def is_cached(self, position: int, size: int) -> bool:
         return self._file.is_cached(position, size)
 
+    def read_ahead(self, position: int, size: int) -> None:
+        self._file.read_ahead(position, size)
+
     def let_go(self, position: int, size: int) -> None:
         self._file.let_go(position, size)
 

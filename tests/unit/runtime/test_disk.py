@@ -161,6 +161,53 @@ def test_what_was_just_written_is_in_memory(file: SystemFile) -> None:
         assert file.is_cached(position, size)
 
 
+def test_what_is_read_ahead_is_read_to_its_end_or_that_of_the_file(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.pwrite(bytes(1_000_000), 0)
+    asked: list[tuple[int, int]] = []
+    send = os.sendfile
+
+    def send_some(out: int, descriptor: int, at: int, size: int) -> int:
+        asked.append((at, size))
+        return send(out, descriptor, at, min(size, 400_000))
+
+    monkeypatch.setattr(os, "sendfile", send_some)
+    file.read_ahead(100_000, 800_000)
+    assert asked == [(100_000, 800_000), (500_000, 400_000)]
+    asked.clear()
+    file.read_ahead(700_000, 800_000)
+    assert asked == [(700_000, 800_000), (1_000_000, 500_000)]
+
+
+def test_a_file_system_that_does_not_send_is_read(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.pwrite(bytes(1_000_000), 0)
+    asked: list[tuple[int, int]] = []
+    read = os.pread
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    def noted(descriptor: int, size: int, at: int) -> bytes:
+        asked.append((at, size))
+        return read(descriptor, size, at)
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    monkeypatch.setattr(os, "pread", noted)
+    file.read_ahead(600_000, 300_000)
+    assert asked == [(600_000, 256 * 1024), (600_000 + 256 * 1024, 300_000 - 256 * 1024)]
+    file.read_ahead(900_000, 300_000)
+
+
+def test_what_cannot_be_read_ahead_is_an_error(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "sendfile", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        file.read_ahead(0, 10)
+
+
 def uncounted(*_: object) -> None:
     """A kernel that cannot count what is in memory."""
 

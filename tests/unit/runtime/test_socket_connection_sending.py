@@ -19,7 +19,6 @@ from barnabas.runtime.disk import FileSlice, SystemDisk, SystemFile
 from barnabas.runtime.network import ConnectionOptions, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import STAGING_BYTES, SharedBuffers, SocketConnection
-from barnabas.runtime.socket_network import read_ahead
 from barnabas.runtime.socket_protocol import SocketProtocol
 from barnabas.runtime.socket_room import SocketRoom
 from tests.support.lifetime import watch
@@ -51,7 +50,7 @@ class Device:
 
     async def read_ahead(self, part: FileSlice) -> None:
         await self.answers.wait()
-        read_ahead(part)
+        part.file.read_ahead(part.position, part.size)
 
 
 class Wire:

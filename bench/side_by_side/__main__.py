@@ -147,7 +147,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.rounds is not None and given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: at least 1")
     if given.smoke and given.resume is not None:
-        parser.error("a smoke run's figures go into no journal: --smoke and --resume exclude each other")
+        parser.error("a smoke run's figures are not kept beside others: --smoke and --resume exclude each other")
     return given
 
 

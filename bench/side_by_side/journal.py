@@ -1,7 +1,7 @@
 """Every run as it was made, a line of JSON each in a file, so that a comparison that broke off goes on where it was.
 
-Owns the figures of all runs, by row and version of the contestant. Without a file they are kept in memory only. The
-first line says what was measured where: figures of another commit or machine are not mixed with these.
+Owns the figures of all runs, by row and version of the contestant. The first line says what was measured where: figures
+of another commit or machine are not mixed with these.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ class OtherOrigin(Exception):
 class Journal:
     """Reads what the file has; `add` writes on. A last line that is torn counts for nothing. Raises OtherOrigin."""
 
-    def __init__(self, path: Path | None, origin: Mapping[str, object]) -> None:
+    def __init__(self, path: Path, origin: Mapping[str, object]) -> None:
         self.commands: dict[str, str] = {}
         """How brokers and clients were started, by what each is."""
         self.incomplete: dict[tuple[str, str], str] = {}
         """By row and version: why a run does not have all figures."""
         self._path = path
         self._runs: defaultdict[str, defaultdict[str, list[list[Figure]]]] = defaultdict(lambda: defaultdict(list))
-        lines = path.read_text().splitlines(keepends=True) if path is not None and path.exists() else []
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         if not lines:
             self._append(json.dumps({"origin": origin}))
         elif (found := _origin(lines[0])) != origin:
@@ -66,9 +66,8 @@ class Journal:
             self.incomplete[row, version] = incomplete
 
     def _append(self, line: str) -> None:
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(line + "\n")
+        with self._path.open("a") as file:
+            file.write(line + "\n")
 
 
 def _origin(line: str) -> object:

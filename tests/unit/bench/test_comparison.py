@@ -37,7 +37,7 @@ def runner(tmp_path: Path) -> Callable[..., Runner]:
             CONTESTANTS,
             Plan(rounds, 1.0, warms=False, **plan),
             directory,
-            journal=Journal(path, {"commit": "1"}),
+            journal=Journal(path or directory / "runs.jsonl", {"commit": "1"}),
             tell=lambda _: None,
         )
 
@@ -162,7 +162,7 @@ def test_a_row_is_tried_before_its_first_round_unless_that_makes_the_brokers_new
         measured.append(run.cluster.contestant.version)
         return [Figure("seconds", float(len(measured)), "s")]
 
-    journal = Journal(None, {})
+    journal = Journal(tmp_path / "runs.jsonl", {})
     Runner(CONTESTANTS[:1], Plan(rounds), tmp_path, journal=journal, tell=lambda _: None).compare(
         [Row("a", measure, **kind)]
     )
@@ -184,7 +184,7 @@ def test_on_a_new_cluster_a_row_is_tried_anew(
         monkeypatch.setattr(clusters, "is_whole", lambda _: len(measured) != 2)
         return [Figure("seconds", 1.0, "s")]
 
-    journal = Journal(None, {})
+    journal = Journal(tmp_path / "runs.jsonl", {})
     Runner(CONTESTANTS[:1], Plan(2), tmp_path, journal=journal, tell=lambda _: None).compare([Row("a", measure)])
     assert measured == [1, 1, 2, 2]
 
@@ -205,7 +205,7 @@ def test_every_system_is_warmed_once_before_the_first_round(tmp_path: Path, monk
 
     monkeypatch.setattr(comparison, "_SETTLE_S", 0)
     monkeypatch.setattr(comparison, "warm", lambda cluster: happened.append(f"{cluster.contestant.version} is warmed"))
-    told = Runner(CONTESTANTS, Plan(2), tmp_path, journal=Journal(None, {}), tell=lambda _: None)
+    told = Runner(CONTESTANTS, Plan(2), tmp_path, journal=Journal(tmp_path / "runs.jsonl", {}), tell=lambda _: None)
     told.compare([Row("a", measure)])
     tried_and_run = ["here runs"] * 2 + ["2.7.2 runs"] * 2
     assert happened == ["here is warmed", "2.7.2 is warmed", *tried_and_run, "2.7.2 runs", "here runs"]
@@ -226,7 +226,7 @@ def test_brokers_that_a_run_has_restarted_are_warmed_again_before_the_next_one(
     monkeypatch.setattr(comparison, "_SETTLE_S", 0)
     monkeypatch.setattr(comparison, "warm", lambda _: happened.append("warmed"))
     monkeypatch.setattr(comparison, "warm_again", lambda _: happened.append("again"))
-    told = Runner(CONTESTANTS[:1], Plan(2), tmp_path, journal=Journal(None, {}), tell=lambda _: None)
+    told = Runner(CONTESTANTS[:1], Plan(2), tmp_path, journal=Journal(tmp_path / "runs.jsonl", {}), tell=lambda _: None)
     told.compare([restarting("a"), restarting("b")])
     assert happened == ["warmed", "a", "again", "b", "again", "a", "again", "b"]
 

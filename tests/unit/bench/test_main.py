@@ -106,7 +106,7 @@ def test_of_what_is_not_committed_no_run_is_resumed(
     assert "abc-dirty: what is not committed" in capsys.readouterr().err
 
 
-def test_a_smoke_writes_into_no_journal(tmp_path: Path) -> None:
+def test_a_smoke_goes_on_with_no_journal(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         run("--smoke", "--resume", str(tmp_path / "runs.jsonl"))
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -31,6 +31,7 @@ EXIT_NO_COMPILER: Final = 3
 _HOOK: Final = "HATCH_BUILD_HOOK_ENABLE_MYPYC"
 _BESIDE: Final = f"{COPY}-"
 """What the names of what is not finished, and of the lock, begin with."""
+_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM)
 _EXTENSION: Final = "#include <Python.h>\n"
 
 
@@ -77,24 +78,42 @@ def _copy(source: Path, target: Path) -> None:
 
 def _compile(copy: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-    # A session of its own: it starts compilers, which end with it.
-    with subprocess.Popen(  # noqa: S603 - our own interpreter
-        command,
-        cwd=copy,
-        env={**os.environ, _HOOK: "true"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as build:
-        try:
-            output, _ = build.communicate()
-        except BaseException:
+    build = None
+    try:
+        with _ending_held_back():
+            # A session of its own: it starts compilers, which end with it.
+            build = subprocess.Popen(  # noqa: S603 - our own interpreter
+                command,
+                cwd=copy,
+                env={**os.environ, _HOOK: "true"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        output, _ = build.communicate()
+    except BaseException:
+        if build is not None:
             os.killpg(build.pid, signal.SIGKILL)
-            raise
+            build.communicate()
+        raise
     if build.returncode:
         raise NotCompiled(output)
+
+
+@contextlib.contextmanager
+def _ending_held_back() -> Iterator[None]:
+    """What would end this process is told when what is within is done, so that whom it starts is known by then."""
+    told: list[int] = []
+    handlers = {number: signal.signal(number, lambda ending, _: told.append(ending)) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for ending in told:
+        signal.raise_signal(ending)
 
 
 def make_alone(root: Path) -> None:

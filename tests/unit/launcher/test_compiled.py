@@ -170,20 +170,33 @@ from pathlib import Path
 from barnabas.launcher import compiling
 compiling.own_root = lambda: Path(sys.argv[1])
 sys.executable = sys.argv[2]
-sys.exit(compiling.main([]))
+"""
+COMPILES = "sys.exit(compiling.main([]))"
+ENDS_AS_IT_STARTS = """
+import os, signal, subprocess
+class Starting(subprocess.Popen):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if kwargs.get("start_new_session"):
+            Path(sys.argv[1], "pids").write_text(str(self.pid))
+            signal.raise_signal(signal.SIGTERM)
+subprocess.Popen = Starting
 """
 
 
-def test_a_compiler_ends_with_the_process_that_started_it(checkout) -> None:
+@pytest.mark.parametrize("as_it_starts", [False, True], ids=["as it runs", "as it starts"])
+def test_a_compiler_ends_with_the_process_that_started_it(checkout, as_it_starts) -> None:
     needs_compiler()
     slow, pids = checkout / "slow", checkout / "pids"
     os.mkfifo(pids)
-    slow.write_text(f"#!/bin/sh\necho $$ > {pids}\nexec sleep 60\n")
+    slow.write_text("#!/bin/sh\n" + ("" if as_it_starts else f"echo $$ > {pids}\n") + "exec sleep 60\n")
     slow.chmod(0o755)
-    program = subprocess.Popen([sys.executable, "-c", AS_A_PROGRAM, str(checkout), str(slow)], cwd=own_root())
-    pid = int(pids.read_text())
-    program.send_signal(signal.SIGTERM)
-    assert program.wait(20) == 128 + signal.SIGTERM
+    program_text = AS_A_PROGRAM + (ENDS_AS_IT_STARTS if as_it_starts else "") + COMPILES
+    with subprocess.Popen([sys.executable, "-c", program_text, str(checkout), str(slow)], cwd=own_root()) as program:
+        pid = int(pids.read_text())
+        if not as_it_starts:
+            program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert list(checkout.glob(f"{COPY}*")) == [checkout / f"{COPY}-lock"]

@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 TALLY := $(BIN)/python -m tests.support.tally
 # Does nothing where the copy is of the sources as they are. Without a C compiler brokers run interpreted.
 COMPILE := $(BIN)/python -m barnabas.launcher.compiling
-COMPILED_TIERS := tests/contract $(addprefix tests/unit/,broker coordinator protocol replication runtime storage)
+COMPILED_TIERS := tests/contract $(addprefix tests/unit/,broker client coordinator protocol replication runtime storage)
 QUICK_TIERS := tests/unit tests/contract tests/simulation
 WAITING_TIERS := tests/compatibility tests/differential
 SLOW_TIERS := tests/failover tests/hostile tests/pipeline

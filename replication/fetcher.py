@@ -16,7 +16,6 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from barnabas.client.connection import Connection
 from barnabas.client.errors import ClientError, ConnectionFailed, KafkaError, error_code
 from barnabas.client.fetch_session import FetcherSession, Position
 from barnabas.protocol.error_code import ErrorCode
@@ -28,7 +27,7 @@ from barnabas.storage.index import CorruptIndex
 from barnabas.storage.scan import CorruptSegment
 from barnabas.storage.truncation import is_cut_by
 from replication.acknowledgements import PartitionRefused
-from replication.fetcher_ports import FetcherPorts, FetcherSettings
+from replication.fetcher_ports import FetcherPorts, FetcherSettings, LeaderConnection
 from replication.followed import Followed
 from replication.follower import (
     AskAgain,
@@ -74,7 +73,7 @@ class Fetcher:
         self._settings = settings
         self._ports = ports
         self._now_ms = ports.clock.monotonic_ms
-        self._connection: Connection | None = None
+        self._connection: LeaderConnection | None = None
         self._failures = 0
         self._session = FetcherSession()
         self._partitions: dict[TopicPartition, Followed] = {}
@@ -146,7 +145,7 @@ class Fetcher:
         if len(self._session) and not self._truncating:
             await self._fetch(connection)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> LeaderConnection:
         address = self._ports.endpoint_of(self.leader_id)
         connection = self._connection
         if connection is not None and connection.is_open and connection.address == address:
@@ -304,7 +303,7 @@ class Fetcher:
 
     # Truncation.
 
-    async def _truncate(self, connection: Connection) -> None:
+    async def _truncate(self, connection: LeaderConnection) -> None:
         """Ask where the epochs of new partitions end, and cut their logs."""
         asked: dict[TopicPartition, tuple[Followed, int]] = {}
         for topic_partition, followed in list(self._truncating.items())[:_ASKED_AT_ONCE]:
@@ -364,7 +363,7 @@ class Fetcher:
 
     # Fetching.
 
-    async def _fetch(self, connection: Connection) -> None:
+    async def _fetch(self, connection: LeaderConnection) -> None:
         settings, session = self._settings, self._session
         round_ = session.next_round()
         request = FetchRequest(
@@ -397,7 +396,7 @@ class Fetcher:
             return min(max(due_ms - self._now_ms(), _SOON_MS), self._settings.wait_max_ms)
         return self._settings.wait_max_ms
 
-    async def _apply(self, connection: Connection, response: FetchResponse) -> None:
+    async def _apply(self, connection: LeaderConnection, response: FetchResponse) -> None:
         """Apply the answer, partition by partition."""
         session, clock = self._session, self._ports.clock
         out_of_range: list[Followed] = []
@@ -452,7 +451,7 @@ class Fetcher:
 
     # Out of range.
 
-    async def _find_ranges(self, connection: Connection, partitions: list[Followed]) -> None:
+    async def _find_ranges(self, connection: LeaderConnection, partitions: list[Followed]) -> None:
         """Ask for the leader's ends and starts, and put these logs where they can go on."""
         wanted = {followed.topic_partition: followed for followed in partitions}
         ends = await self._ask_offsets(connection, wanted, LATEST)
@@ -478,7 +477,7 @@ class Fetcher:
                 self._start(followed, followed.put(step))
 
     async def _ask_offsets(
-        self, connection: Connection, wanted: dict[TopicPartition, Followed], timestamp: int
+        self, connection: LeaderConnection, wanted: dict[TopicPartition, Followed], timestamp: int
     ) -> dict[TopicPartition, int]:
         answers = await ask_offsets(
             connection,

@@ -3,11 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from barnabas.client.connection import Address, Connection
+from barnabas.client.connection import Address
 from barnabas.protocol.ids import BrokerId
+from barnabas.protocol.schema import Api
 from barnabas.runtime.clock import Clock
 from replication.quota import ReplicationQuota
+
+
+class LeaderConnection(Protocol):
+    """How a leader is asked: what that takes of `barnabas.client.connection.Connection`, and it raises as that does."""
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    async def request(self, api: Api, request: object, *, timeout_ms: int, least: int = 0, most: int) -> Any: ...
+
+    def close(self, reason: str) -> None: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,6 +72,6 @@ class FetcherPorts:
     clock: Clock
     spawn: Callable[..., "asyncio.Task[None]"]
     endpoint_of: Callable[[BrokerId], Address | None]
-    connect: Callable[[Address, str], Awaitable[Connection]]
+    connect: Callable[[Address, str], Awaitable[LeaderConnection]]
     count: FetchCount
     quota: ReplicationQuota

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.client.connection import Connection
 from barnabas.client.errors import error_code
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -17,6 +16,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from barnabas.storage.leader_epochs import EpochEnd
+from replication.fetcher_ports import LeaderConnection
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -53,7 +53,7 @@ class DebugFetch:
 
 
 async def fetch_records(
-    connection: Connection,
+    connection: LeaderConnection,
     topic_partition: TopicPartition,
     offset: int,
     *,
@@ -94,7 +94,7 @@ def records_of(answer: FetchablePartitionResponse) -> memoryview:
 
 
 async def ask_epoch_ends(
-    connection: Connection,
+    connection: LeaderConnection,
     wanted: Mapping[TopicPartition, tuple[LeaderEpoch, int]],
     *,
     replica_id: BrokerId,
@@ -123,7 +123,7 @@ async def ask_epoch_ends(
 
 
 async def ask_offsets(
-    connection: Connection,
+    connection: LeaderConnection,
     wanted: Mapping[TopicPartition, LeaderEpoch],
     *,
     timestamp: int,
@@ -147,7 +147,7 @@ async def ask_offsets(
 
 
 async def ask_offset(
-    connection: Connection,
+    connection: LeaderConnection,
     topic_partition: TopicPartition,
     *,
     leader_epoch: LeaderEpoch,

@@ -2,12 +2,13 @@
 
 Versions are negotiated first (KIP-35, KIP-511): each API is used in the newest version that both sides have. A request
 that is not answered in time ends the connection, as answers that follow would wait behind the lost one. A request whose
-caller was cancelled stays under way; its answer is dropped.
+caller was cancelled stays under way; its answer is dropped. One timer looks after all requests of a connection.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.errors import (
@@ -20,9 +21,9 @@ from barnabas.client.errors import (
 )
 from barnabas.client.transport import Channel, Connector
 from barnabas.protocol.batch import Buffer
-from barnabas.protocol.compiler import decode_whole
+from barnabas.protocol.compiler import Frame
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import decode_response_header, frame_request
+from barnabas.protocol.frames import request_framer, response_decoder
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import api_versions
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -47,6 +48,28 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class _Format:
+    """How requests of one API's version are framed, and their answers decoded."""
+
+    __slots__ = ("decode", "frame")
+
+    def __init__(self, api: Api, version: int, client_id: str) -> None:
+        self.frame: Frame = request_framer(api.key, version, client_id)
+        self.decode: Callable[[Buffer], Any] = response_decoder(api.key, version)
+
+
+class _Asked:
+    """A request that waits for its answer until the loop's time is `due_s`."""
+
+    __slots__ = ("answer", "api", "due_s", "timeout_ms")
+
+    def __init__(self, api: Api, answer: "asyncio.Future[bytearray]", due_s: float, timeout_ms: int) -> None:
+        self.api = api
+        self.answer = answer
+        self.due_s = due_s
+        self.timeout_ms = timeout_ms
+
+
 class Connection:
     """Made by `open_connection`. Requests may be asked for while others wait."""
 
@@ -55,8 +78,12 @@ class Connection:
         self._client_id = client_id
         self._channel: Channel | None = None
         self._next_correlation_id = 0
-        self._waiting: dict[int, asyncio.Future[bytearray]] = {}
+        self._waiting: dict[int, _Asked] = {}
         self._versions: Mapping[int, range] = {}
+        self._formats: dict[tuple[int, int], _Format] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_s = math.inf
+        """When the timer goes off: not after the first request that is due."""
         self._lost: str | None = None
         self._ended = asyncio.Event()
 
@@ -93,11 +120,16 @@ class Connection:
 
         Error codes in the response are the caller's. Raises ClientError.
         """
-        return await self._exchange(api, request, self.version_of(api, least=least, most=most), timeout_ms)
+        version = self.version_of(api, least=least, most=most)
+        return self._decode(api, version, await self._roundtrip(api, request, version, timeout_ms))
 
     async def send_only(self, api: Api, request: object, *, least: int = 0, most: int | None = None) -> None:
         """Send a request that has no response: a produce request with acks 0."""
-        (await self._send(api, request, self.version_of(api, least=least, most=most), answered=False)).cancel()
+        version = self.version_of(api, least=least, most=most)
+        channel = self._open_channel()
+        if not channel.is_writable:
+            await channel.drained()
+        self._send(api, request, version)
 
     def close(self, reason: str = "the client closed it") -> None:
         if self._lost is None:
@@ -114,11 +146,11 @@ class Connection:
 
     def frame_received(self, frame: bytearray) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        answer = self._waiting.pop(correlation_id, None)
-        if answer is None:
+        asked = self._waiting.pop(correlation_id, None)
+        if asked is None:
             self.close(f"the broker answered request {correlation_id}, which was not asked")
-        elif not answer.done():
-            answer.set_result(frame)
+        elif not asked.answer.done():
+            asked.answer.set_result(frame)
 
     def channel_lost(self, reason: str) -> None:
         self._ended.set()
@@ -150,43 +182,75 @@ class Connection:
         assert isinstance(response, ApiVersionsResponse)
         return response
 
-    async def _exchange(self, api: Api, request: object, version: int, timeout_ms: int) -> Any:
-        return self._decode(api, version, await self._roundtrip(api, request, version, timeout_ms))
-
     async def _roundtrip(self, api: Api, request: object, version: int, timeout_ms: int) -> bytearray:
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await (await self._send(api, request, version))
-        except TimeoutError:
-            self.close(f"no answer to {api.key.name} in {timeout_ms} ms")
-            raise RequestTimedOut(f"no answer to {api.key.name} from {self.address} in {timeout_ms} ms") from None
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + timeout_ms / 1000
+        channel = self._open_channel()
+        if not channel.is_writable:
+            try:
+                async with asyncio.timeout_at(due_s):
+                    await channel.drained()
+            except TimeoutError:
+                reason = f"no room for {api.key.name} in {timeout_ms} ms"
+                self.close(reason)
+                raise RequestTimedOut(f"{reason} on the connection to {self.address}") from None
+        asked = _Asked(api, loop.create_future(), due_s, timeout_ms)
+        self._send(api, request, version, asked)
+        if due_s < self._looks_s:
+            self._look_at(due_s, loop)
+        return await asked.answer
 
-    async def _send(
-        self, api: Api, request: object, version: int, *, answered: bool = True
-    ) -> "asyncio.Future[bytearray]":
-        if self._channel is not None and self._lost is None:
-            await self._channel.drained()
-        if self._channel is None or self._lost is not None:
+    def _open_channel(self) -> Channel:
+        channel = self._channel
+        if channel is None or self._lost is not None:
             raise ConnectionFailed(f"no connection to {self.address}: {self._lost}")
+        return channel
+
+    def _send(self, api: Api, request: object, version: int, asked: _Asked | None = None) -> None:
+        """Send a request; `asked` gets its answer."""
+        channel = self._open_channel()
         correlation_id = self._next_correlation_id
-        parts = frame_request(
-            api.key, version, correlation_id=correlation_id, client_id=self._client_id, request=request
-        )
+        parts = self._format(api, version).frame(request, correlation_id)
         self._next_correlation_id = (correlation_id + 1) % _CORRELATION_IDS
-        answer: asyncio.Future[bytearray] = asyncio.get_running_loop().create_future()
-        if answered:
-            self._waiting[correlation_id] = answer
+        if asked is not None:
+            self._waiting[correlation_id] = asked
         buffers: list[Buffer] = []
         for part in parts:
             assert isinstance(part, bytes | bytearray | memoryview)
             buffers.append(part)
-        self._channel.send(buffers)
-        return answer
+        channel.send(buffers)
+
+    def _format(self, api: Api, version: int) -> _Format:
+        at = int(api.key), version
+        known = self._formats.get(at)
+        if known is None:
+            known = self._formats[at] = _Format(api, version, self._client_id)
+        return known
+
+    def _look_at(self, due_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the timer go off by then."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_s = due_s
+        self._timer = loop.call_at(due_s, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the connection if an answer is overdue; else look again when the next one would be."""
+        self._timer, self._looks_s = None, math.inf
+        waiting = [asked for asked in self._waiting.values() if not asked.answer.done()]
+        if not waiting:
+            return
+        first = min(waiting, key=lambda asked: asked.due_s)
+        if first.due_s > loop.time():
+            self._look_at(first.due_s, loop)
+            return
+        name, timeout_ms = first.api.key.name, first.timeout_ms
+        first.answer.set_exception(RequestTimedOut(f"no answer to {name} from {self.address} in {timeout_ms} ms"))
+        self.close(f"no answer to {name} in {timeout_ms} ms")
 
     def _decode(self, api: Api, version: int, frame: bytearray) -> Any:
         try:
-            _, pos = decode_response_header(api.key, version, frame)
-            return decode_whole(api.response, version, frame, pos)
+            return self._format(api, version).decode(frame)
         except WireError as error:
             self.close(f"the answer to {api.key.name} cannot be read")
             raise ProtocolViolation(
@@ -195,12 +259,15 @@ class Connection:
 
     def _fail(self, reason: str) -> None:
         self._lost = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(ConnectionFailed(f"the connection to {self.address} ended: {reason}"))
+        for asked in waiting.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(ConnectionFailed(f"the connection to {self.address} ended: {reason}"))
                 # A caller that was cancelled takes no answer.
-                answer.exception()
+                asked.answer.exception()
 
 
 async def open_connection(
@@ -217,8 +284,8 @@ async def open_connection(
         raise ConnectionFailed(f"no connection to {address} in {timeout_ms} ms") from None
     except OSError as error:
         raise ConnectionFailed(f"no connection to {address}: {error.strerror or error}") from error
-    except (ClientError, asyncio.CancelledError) as error:
-        connection.close(str(error) or "nobody waits for it any more")
+    except (ClientError, asyncio.CancelledError) as failure:
+        connection.close(str(failure) or "nobody waits for it any more")
         raise
     log.debug("connected to %s", address)
     return connection

@@ -33,7 +33,7 @@ class Position(NamedTuple):
 _NOWHERE: Final = Position(-1, -1, LeaderEpoch(-1))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class FetchRound:
     """One request's part of the session."""
 
@@ -41,6 +41,19 @@ class FetchRound:
     session_epoch: int
     named: dict[TopicPartition, Position]
     forgotten: list[TopicPartition]
+
+    # Written out: compiled, what dataclasses would make of the fields is interpreted still.
+    def __init__(
+        self,
+        session_id: int,
+        session_epoch: int,
+        named: dict[TopicPartition, Position],
+        forgotten: list[TopicPartition],
+    ) -> None:
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.named = named
+        self.forgotten = forgotten
 
     def topics(self, max_bytes: int) -> list[FetchTopic]:
         """What the request says of the partitions that it names; `max_bytes` is for each."""

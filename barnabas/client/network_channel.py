@@ -61,6 +61,10 @@ class _NetworkChannel:
         if self._connection.unsent_bytes:
             self._writable.clear()
 
+    @property
+    def is_writable(self) -> bool:
+        return self._writable.is_set()
+
     async def drained(self) -> None:
         await self._writable.wait()
 

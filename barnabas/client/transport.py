@@ -37,8 +37,13 @@ class Channel(Protocol):
         """Send the parts of frames, sizes included, in order."""
         ...
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer keeps up with what was sent, or the channel is lost: `drained` would return at once."""
+        ...
+
     async def drained(self) -> None:
-        """Return when the peer keeps up with what was sent, or the channel is lost."""
+        """Return when the channel is writable."""
         ...
 
     def close(self) -> None:
@@ -82,6 +87,10 @@ class TcpChannel(asyncio.BufferedProtocol):
     def send(self, parts: Iterable[Buffer]) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(parts)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writable.is_set()
 
     async def drained(self) -> None:
         await self._writable.wait()

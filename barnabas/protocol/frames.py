@@ -6,11 +6,11 @@ ApiVersions is always 0, because a client that sends a version too new must be a
 ControlledShutdown version 0 has request header 0, without a client id.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Final
+from typing import Any, Final, cast
 
-from barnabas.protocol.compiler import Decode, Frame, decode, decoder, encode, encode_parts, framer
+from barnabas.protocol.compiler import Decode, Frame, decode, decode_whole, decoder, encode, encoder, framer
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import (
@@ -27,6 +27,7 @@ from barnabas.protocol.schema import NEVER, field, message
 SIZE_BYTES: Final = 4
 
 _KEY_AND_VERSION: Final = Struct(">hh")
+_CORRELATION_ID: Final = Struct(">i")
 _SIZE: Final = Struct(">i")
 _FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
@@ -101,7 +102,34 @@ def frame_request(
     api_key: int, version: int, *, correlation_id: int, client_id: str | None, request: object
 ) -> list[bytes | SizedRecords]:
     """Return a whole request frame, its size included, as pieces to be sent in order."""
-    return _framed(encode_request_header(api_key, version, correlation_id, client_id), request, version)
+    return request_framer(api_key, version, client_id)(request, correlation_id)
+
+
+def request_framer(api_key: int, version: int, client_id: str | None) -> Frame:
+    """Return the function of `frame_request` for one client's requests of an API's version, for who frames many."""
+    header = encode_request_header(api_key, version, 0, client_id)
+    end = _KEY_AND_VERSION.size
+    before, after = header[:end], header[end + _CORRELATION_ID.size :]
+    encode_after = encoder(APIS[ApiKey(api_key)].request, version)
+
+    def frame(request: object, correlation_id: int) -> list[bytes | SizedRecords]:
+        parts = encode_after(request, before + _CORRELATION_ID.pack(correlation_id) + after)
+        parts[0] = _SIZE.pack(sum(map(len, parts))) + cast("bytes", parts[0])
+        return parts
+
+    return frame
+
+
+def response_decoder(api_key: int, version: int) -> Callable[[Buffer], Any]:
+    """Return the function from a response's frame, without its size, to the message. It raises WireError."""
+    decode_header = decoder(ResponseHeader, response_header_version(api_key, version))
+    response = APIS[ApiKey(api_key)].response
+
+    def decode_response(frame: Buffer) -> Any:
+        _, start = decode_header(frame, 0)
+        return decode_whole(response, version, frame, start)
+
+    return decode_response
 
 
 def frame_response(api_key: int, version: int, *, correlation_id: int, response: object) -> list[bytes | SizedRecords]:
@@ -113,14 +141,6 @@ def response_framer(api_key: int, version: int) -> Frame:
     """Return the function of `frame_response` for an API's version, for who frames many."""
     tagged_header = response_header_version(api_key, version) == 1
     return framer(APIS[ApiKey(api_key)].response, version, tagged_header=tagged_header)
-
-
-def _framed(header: bytes, body: object, version: int) -> list[bytes | SizedRecords]:
-    parts = encode_parts(body, version, first=header)
-    head = parts[0]
-    assert isinstance(head, bytes)
-    parts[0] = _SIZE.pack(sum(map(len, parts))) + head
-    return parts
 
 
 def _first_flexible(api_key: int) -> int:

@@ -55,6 +55,10 @@ class _Line:
             self._frames.put_nowait(data[4:size])
             data = data[size:]
 
+    @property
+    def is_writable(self) -> bool:
+        return True
+
     async def drained(self) -> None:
         return
 

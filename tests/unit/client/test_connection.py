@@ -1,13 +1,14 @@
 """Negotiation, pipelining, deadlines and what a connection does with nonsense."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from barnabas.client.connection import Address, Connection, open_connection
 from barnabas.client.errors import ConnectionFailed, ProtocolViolation, RequestTimedOut, UnsupportedByBroker
 from barnabas.client.transport import connect_tcp
+from barnabas.protocol.batch import Buffer
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import create_acls, fetch, metadata
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -120,6 +121,72 @@ async def test_no_answer_in_time_ends_the_connection(small: SmallCluster) -> Non
     assert not connection.is_open
     with pytest.raises(ConnectionFailed, match="no answer to METADATA"):
         await connection.request(metadata.API, MetadataRequest([]))
+
+
+async def never_on_metadata(asked: Asked) -> None:
+    if asked.key is ApiKey.METADATA:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("patient_first", [True, False])
+async def test_each_request_has_a_time_of_its_own(small: SmallCluster, patient_first: bool) -> None:
+    small.on_request = never_on_metadata
+    connection = await connect(small)
+    times_ms = (60_000, 20) if patient_first else (20, 60_000)
+    requests = [connection.request(metadata.API, MetadataRequest([]), timeout_ms=each) for each in times_ms]
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+    impatient = outcomes[patient_first]
+    assert isinstance(impatient, RequestTimedOut)
+    assert "in 20 ms" in str(impatient)
+    assert "ended: no answer to METADATA in 20 ms" in str(outcomes[not patient_first])
+
+
+async def test_an_answer_in_time_does_not_save_a_later_request_that_gets_none(small: SmallCluster) -> None:
+    connection = await connect(small)
+    await connection.request(metadata.API, MetadataRequest([]), timeout_ms=30)
+    small.on_request = never_on_metadata
+    async with asyncio.timeout(10):
+        with pytest.raises(RequestTimedOut, match="in 40 ms"):
+            await connection.request(metadata.API, MetadataRequest([]), timeout_ms=40)
+
+
+async def test_nobody_is_missed_where_the_caller_has_gone(small: SmallCluster) -> None:
+    small.on_request = never_on_metadata
+    connection = await connect(small)
+    gone = asyncio.ensure_future(connection.request(metadata.API, MetadataRequest([]), timeout_ms=20))
+    await asyncio.sleep(0)
+    gone.cancel()
+    waiting = asyncio.ensure_future(connection.request(metadata.API, MetadataRequest([]), timeout_ms=60))
+    done, _ = await asyncio.wait([waiting], timeout=10)
+    assert "in 60 ms" in str(done.pop().exception())
+
+
+class Stuffed:
+    """A channel to a peer that takes nothing more."""
+
+    is_writable = False
+    closed = False
+
+    def send(self, parts: Iterable[Buffer]) -> None:
+        raise AssertionError("there is no room")
+
+    async def drained(self) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_peer_that_takes_nothing_is_given_up_in_time(small: SmallCluster) -> None:
+    connection = await connect(small)
+    connection.close()
+    stuffed, other = Stuffed(), Connection(connection.address, "test")
+    other.attach(stuffed)
+    with pytest.raises(RequestTimedOut, match="no room for API_VERSIONS in 20 ms"):
+        await other.negotiate(20)
+    assert stuffed.closed
+    assert not other.is_open
 
 
 async def test_a_lost_connection_fails_what_waits_for_it(small: SmallCluster) -> None:

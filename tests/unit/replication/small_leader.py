@@ -5,11 +5,11 @@ instead; `asked` has every request as it came.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from barnabas.client.connection import Address, Connection
+from barnabas.client.connection import Address
 from barnabas.client.errors import ConnectionFailed, RequestTimedOut
 from barnabas.protocol.compiler import decode_whole, encode
 from barnabas.protocol.error_code import ErrorCode
@@ -156,7 +156,7 @@ class SmallLeader:
             clock=LoopClock(),
             spawn=spawn,
             endpoint_of=lambda leader_id: self.address if leader_id == OTHER else None,
-            connect=cast("Callable[[Address, str], Awaitable[Connection]]", self.connect),
+            connect=self.connect,
             count=FetchCount(),
             quota=self.quota,
         )

@@ -216,11 +216,13 @@ class Producer(Generic[K, V]):
         return Sent(batch, 0)
 
     async def flush(self) -> None:
-        """Return once something became of every record that was taken.
+        """Return once something became of every record that was taken, and their callbacks have heard of it.
 
         Raises the first error of a record that was given up since the last flush, and what ended the producer.
         """
         await self._sender.flush()
+        # Callbacks are called by the loop, and by now all are before us there.
+        await asyncio.sleep(0)
         error, self._sender.first_error = self._sender.first_error, None
         failure = self._sender.failure
         if failure is not None or error is not None:

@@ -262,34 +262,6 @@ async def test_a_record_that_waited_for_its_topic_is_refused_where_the_producer_
 
 
 @virtual_time
-async def test_callbacks_hear_once_of_each_record() -> None:
-    wire = small_cluster()
-    wire.small.max_message_bytes = 120
-    heard: list[tuple[int, int | None, str | None]] = []
-    async with wire.cluster() as cluster:
-        producer = Producer(cluster)
-        for number in range(10):
-            size = 200 if number == 4 else 10
-            await producer.send(
-                "t",
-                None,
-                bytes(size),
-                partition=0,
-                callback=lambda where, error, number=number: heard.append(  # type: ignore[misc]
-                    (number, where and where.offset, error and type(error).__name__)
-                ),
-            )
-        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
-            await producer.flush()
-        await asyncio.sleep(0)
-        await producer.close()
-    assert sorted(heard) == [
-        (number, None if number == 4 else number - (number > 4), "KafkaError" if number == 4 else None)
-        for number in range(10)
-    ]
-
-
-@virtual_time
 async def test_a_batch_larger_than_a_request_may_be_leaves_alone() -> None:
     wire = small_cluster()
     options = ProducerOptions(max_request_bytes=100)

@@ -28,7 +28,7 @@ from barnabas.runtime.offload import Offload
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import SharedBuffers, SocketConnection
 from barnabas.runtime.socket_protocol import SocketProtocol
-from barnabas.runtime.tasks import Supervisor, uncancelled
+from barnabas.runtime.tasks import Supervisor
 from barnabas.runtime.within_host import (
     choose_unpaced,
     enlarge_receive_buffer,
@@ -41,8 +41,6 @@ log = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 _UNBOUNDED: Final = 1 << 62
 _NEVER_IDLE_MS: Final = 1 << 31
-_FOLLOWING: Final = 3
-"""How many times the size of a slice that was not in memory is read behind it, while it is sent."""
 _STALL_S: Final = 10.0
 """How long a partial frame may rest while other connections wait for its memory."""
 
@@ -221,22 +219,6 @@ class SocketNetwork:
             self._gate.leave(connection.peer_host)
 
     async def _warm(self, part: FileSlice) -> None:
-        """Have a slice in memory, and soon what the reader will ask for when it has that."""
-        await self._read_ahead(part)
-        # It pins the file by itself: the other slice is let go when it is sent.
-        following = FileSlice(part.file, part.position + part.size, _FOLLOWING * part.size, part.owner)
-        self._supervisor.spawn(self._read_on(following), name=f"reading on in {part.file.path}")
-
-    async def _read_on(self, following: FileSlice) -> None:
-        try:
-            await uncancelled(self._read_ahead(following))
-        except OSError as error:
-            # Whoever is sent it will find that too.
-            log.debug("%s: not read ahead at %d: %s", following.file.path, following.position, error)
-        finally:
-            following.release()
-
-    async def _read_ahead(self, part: FileSlice) -> None:
         log_directory = os.path.dirname(os.path.dirname(part.file.path))
         await self._offload.thread(f"read {log_directory}", part.file.read_ahead, part.position, part.size)
 

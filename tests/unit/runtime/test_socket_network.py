@@ -1,18 +1,17 @@
 """Connections of the machine's network, over real loopback sockets and under uvloop."""
 
 import asyncio
-import errno
 import gc
 import os
 import random
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from barnabas.runtime.disk import FileSlice, SystemDisk, SystemFile
+from barnabas.runtime.disk import FileSlice, SystemDisk
 from barnabas.runtime.network import (
     Connection,
     ConnectionGate,
@@ -201,63 +200,6 @@ async def test_a_peer_that_never_reads_lets_go_of_its_slices_when_it_leaves(open
     writer.transport.abort()
     await asyncio.wait_for(sink.gone.wait(), 5)
     await until(lambda: pin.count == 0)
-
-
-class ColdFile(SystemFile):
-    """Its bytes are in memory once they were read ahead, which fails from `broken_from` on."""
-
-    broken_from = 1 << 62
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path), os.open(path, os.O_RDONLY))
-        self.reads: list[tuple[int, int]] = []
-
-    def is_cached(self, position: int, size: int) -> bool:
-        return any(at <= position and position + size <= at + read for at, read in self.reads)
-
-    def read_ahead(self, position: int, size: int) -> None:
-        if position + size > self.broken_from:
-            raise OSError(errno.EIO, "the device cannot read that")
-        self.reads.append((position, size))
-
-
-@pytest.fixture
-def cold(tmp_path: Path) -> Iterator[ColdFile]:
-    path = tmp_path / "segment"
-    path.write_bytes(os.urandom(1_000_000))
-    file = ColdFile(path)
-    yield file
-    file.close()
-
-
-async def test_what_follows_a_cold_slice_is_read_while_that_is_sent(open_side, cold: ColdFile) -> None:
-    side = await open_side()
-    reader, writer, sink = await side.connect()
-    pin = Pin()
-    for position in range(0, 500_000, 100_000):
-        sink.connection.send([FileSlice(cold, position, 100_000, pin)])
-        sink.connection.flush()
-        assert await asyncio.wait_for(reader.readexactly(100_000), 5) == cold.pread(100_000, position)
-        await until(lambda: pin.count == 0)
-    assert cold.reads == [(0, 100_000), (100_000, 300_000), (400_000, 100_000), (500_000, 300_000)]
-    assert side.network.traffic.slices_read_ahead == 2
-    writer.close()
-
-
-async def test_what_cannot_be_read_behind_a_slice_is_no_fault_of_that(open_side, cold: ColdFile) -> None:
-    side = await open_side()
-    reader, writer, sink = await side.connect()
-    pin = Pin()
-    cold.broken_from = 100_000
-    sink.connection.send([FileSlice(cold, 0, 100_000, pin)])
-    sink.connection.flush()
-    assert await asyncio.wait_for(reader.readexactly(100_000), 5) == cold.pread(100_000, 0)
-    await until(lambda: pin.count == 0)
-    sink.connection.send([FileSlice(cold, 100_000, 100_000, pin)])
-    sink.connection.flush()
-    assert await asyncio.wait_for(reader.read(), 5) == b""
-    await until(lambda: pin.count == 0)
-    writer.close()
 
 
 async def test_a_file_shorter_than_announced_closes_the_connection(open_side, tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ class TcpChannel(asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+        # Who waits for room would wait as long as the peer takes nothing.
+        self._writable.set()
 
     # What the loop calls.
 

@@ -95,8 +95,8 @@ def _compile(copy: Path) -> None:
         output, _ = build.communicate()
     except BaseException:
         if build is not None:
-            os.killpg(build.pid, signal.SIGKILL)
-            build.communicate()
+            with build, contextlib.suppress(ProcessLookupError):
+                os.killpg(build.pid, signal.SIGKILL)
         raise
     if build.returncode:
         raise NotCompiled(output)

@@ -83,3 +83,14 @@ async def test_who_gives_up_while_it_connects_leaves_no_connection() -> None:
             while await (await accepted.get()) != b"the last":
                 pass
     assert turns > 3
+
+
+async def test_who_waits_for_room_goes_on_when_the_channel_is_closed() -> None:
+    channel = TcpChannel(Frames())
+    channel.pause_writing()
+    waiting = asyncio.ensure_future(channel.drained())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    channel.close()
+    await asyncio.wait_for(waiting, 5)
+    assert channel.is_writable

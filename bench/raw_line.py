@@ -16,9 +16,8 @@ from typing import Any, Final, cast
 from barnabas.client.connection import Address
 from barnabas.client.errors import raise_for
 from barnabas.client.transport import Channel, FrameReceiver, connect_tcp
-from barnabas.protocol.compiler import decode_whole
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import decode_response_header, frame_request
+from barnabas.protocol.frames import frame_request, response_decoder
 from barnabas.protocol.messages import create_topics, find_coordinator, metadata
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -69,9 +68,7 @@ class Line(FrameReceiver):
     async def ask(self, api: Api, request: object) -> Any:
         """The response to a request."""
         frame = await self.exchange(encoded(api, request))
-        version = api.versions[-1]
-        _, position = decode_response_header(api.key, version, frame)
-        return decode_whole(api.response, version, frame, position)
+        return response_decoder(api.key, api.versions[-1])(frame)
 
     async def exchange(self, frame: bytes) -> bytearray:
         """What is answered to a frame."""

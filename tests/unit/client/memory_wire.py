@@ -82,3 +82,10 @@ class _Line:
 
     async def drain(self) -> None:
         return
+
+
+def small_cluster(partitions: int = 1, brokers: int = 1) -> MemoryWire:
+    """A cluster with the topic `t`."""
+    small = SmallCluster(brokers)
+    small.add_topic("t", partitions)
+    return MemoryWire(small)

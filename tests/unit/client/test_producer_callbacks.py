@@ -8,14 +8,7 @@ from barnabas.client.errors import KafkaError
 from barnabas.client.outgoing import OutgoingBatch
 from barnabas.client.producer import Producer
 from tests.support.virtual_time import virtual_time
-from tests.unit.client.memory_wire import MemoryWire
-from tests.unit.client.small_cluster import SmallCluster
-
-
-def small_cluster(partitions: int = 1) -> MemoryWire:
-    small = SmallCluster(1)
-    small.add_topic("t", partitions)
-    return MemoryWire(small)
+from tests.unit.client.memory_wire import small_cluster
 
 
 @virtual_time

@@ -19,16 +19,10 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdResponse
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.support.clock import ManualClock
 from tests.support.virtual_time import virtual_time
-from tests.unit.client.memory_wire import MemoryWire
+from tests.unit.client.memory_wire import small_cluster
 from tests.unit.client.small_cluster import Asked, Hangup, SmallCluster
 
 T0 = TopicPartition("t", 0)
-
-
-def small_cluster(partitions: int = 1, brokers: int = 1) -> MemoryWire:
-    small = SmallCluster(brokers)
-    small.add_topic("t", partitions)
-    return MemoryWire(small)
 
 
 def produced(small: SmallCluster) -> list[Asked]:

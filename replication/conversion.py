@@ -14,11 +14,11 @@ _TURN_US: Final = 2_000
 """How long a conversion works before it lets others go first."""
 
 
-async def convert_in_turns(log: Log, records: memoryview, *, leader_epoch: LeaderEpoch, clock: Clock) -> ConvertedSet:
-    """What a client's set is to be appended as; nothing else may be appended meanwhile. Raises AppendRejected."""
-    steps = conversion_steps(
-        log, records, leader_epoch=leader_epoch, origin=AppendOrigin.CLIENT, now_ms=clock.wall_ms()
-    )
+async def convert_in_turns(
+    log: Log, records: memoryview, *, leader_epoch: LeaderEpoch, origin: AppendOrigin, clock: Clock
+) -> ConvertedSet:
+    """What a set is to be appended as; nothing else may be appended meanwhile. Raises AppendRejected."""
+    steps = conversion_steps(log, records, leader_epoch=leader_epoch, origin=origin, now_ms=clock.wall_ms())
     with contextlib.closing(steps):
         ends_us = clock.monotonic_us() + _TURN_US
         while True:

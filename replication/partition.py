@@ -32,7 +32,6 @@ from replication.acknowledgements import (
     refuse,
     wait_for,
 )
-from replication.conversion import convert_in_turns
 from replication.isr import AnswerEffect, IsrAnswer, IsrProposal
 from replication.leader import LeaderState
 from replication.leadership_proof import LeadershipProof
@@ -191,8 +190,7 @@ class Partition(Replica):
             try:
                 prepared = self._prepare(records, acks)
             except LongConversion:
-                converted = await convert_in_turns(self.log, records, leader_epoch=self.leader_epoch, clock=self._clock)
-                prepared = self._prepare(records, acks, converted)
+                prepared = self._prepare(records, acks, await self._convert(records, _CLIENT))
             if prepared.duplicate is not None:
                 return prepared.duplicate
             return await self._write(prepared)
@@ -201,12 +199,20 @@ class Partition(Replica):
         """Append a batch that this broker wrote itself, or a marker of a transaction. As `try_append`."""
         if not self.directory.writes_inline or self._writing.locked():
             return None
-        return self._write_now(self._prepare_as_coordinator(batch, acks))
+        try:
+            prepared = self._prepare_as_coordinator(batch, acks)
+        except LongConversion:
+            return None
+        return self._write_now(prepared)
 
     async def append_as_coordinator(self, batch: memoryview, *, acks: int) -> AppendInfo:
         """The same in turn. Raises as `try_append`."""
         async with self._writing:
-            prepared = self._prepare_as_coordinator(batch, acks)
+            try:
+                prepared = self._prepare_as_coordinator(batch, acks)
+            except LongConversion:
+                converted = await self._convert(batch, AppendOrigin.COORDINATOR)
+                prepared = self._prepare_as_coordinator(batch, acks, converted)
             info = await self._write(prepared)
             header = prepared.headers[0]
             if header.is_control:
@@ -214,9 +220,11 @@ class Partition(Replica):
                 self.guards.on_marker(header.producer_id)
             return info
 
-    def _prepare_as_coordinator(self, batch: memoryview, acks: int) -> PreparedAppend:
+    def _prepare_as_coordinator(
+        self, batch: memoryview, acks: int, converted: ConvertedSet | None = None
+    ) -> PreparedAppend:
         self._check_append(acks)
-        prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR)
+        prepared = self._prepare_from(batch, AppendOrigin.COORDINATOR, converted)
         header = prepared.headers[0]
         if header.is_control:
             self.guards.on_marker(header.producer_id)
@@ -249,7 +257,7 @@ class Partition(Replica):
                 self._refused.note(records, refusal)
                 raise
         if self._refused:
-            self._refused.check(records)
+            self._refused.check(records, self.log.producers)
         if is_transactional(records):
             self.guards.require(records, self.log.producers)
         try:
@@ -348,11 +356,6 @@ class Partition(Replica):
             for watcher in tuple(self._watchers):
                 watcher.partition_changed(self.topic_partition)
             self._look_at_followers()
-
-    def _look_at_followers(self) -> None:
-        """Have the next request of each follower looked at, though there is nothing to wake it for."""
-        for follower in tuple(self._follower_watchers):
-            follower.watermark_changed(self.topic_partition)
 
     def _decide_high_watermark(self, leadership: LeaderState, own_end_offset: int) -> int:
         ports = self._ports

@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final
 
 from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES
+from barnabas.protocol.error_code import ErrorCode
 from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerState
 from replication.acknowledgements import PartitionRefused
 from replication.leader import LeaderState
@@ -32,12 +33,15 @@ _unpack_producer = Struct(">qhi").unpack_from
 
 
 class _Refused:
-    __slots__ = ("behind", "epoch", "refusal", "sequence")
+    """The error is kept and not the exception: its traceback would hold the request."""
 
-    def __init__(self, epoch: int, sequence: int, refusal: PartitionRefused) -> None:
+    __slots__ = ("behind", "epoch", "error", "message", "sequence")
+
+    def __init__(self, epoch: int, sequence: int, error: ErrorCode, message: str) -> None:
         self.epoch = epoch
         self.sequence = sequence
-        self.refusal = refusal
+        self.error = error
+        self.message = message
         self.behind = 0
 
 
@@ -62,12 +66,15 @@ class RefusedBatches:
         if known is not None and known.epoch == epoch and _is_behind(sequence, known.sequence):
             return
         self._by_producer.pop(producer_id, None)
-        self._by_producer[producer_id] = _Refused(epoch, sequence, refusal)
+        self._by_producer[producer_id] = _Refused(epoch, sequence, refusal.error, refusal.message or "")
         if len(self._by_producer) > PRODUCERS_KEPT:
             del self._by_producer[next(iter(self._by_producer))]
 
-    def check(self, records: memoryview) -> None:
-        """Let the batch pass unless it stands behind a refused one. Raises PartitionRefused, as that one was."""
+    def check(self, records: memoryview, producers: ProducerState) -> None:
+        """Let the batch pass unless it stands behind a refused one. Raises PartitionRefused, as that one was.
+
+        What was refused here may be in the log since: another leader took it, while this broker followed.
+        """
         producer = _producer_of(records)
         known = None if producer is None else self._by_producer.get(producer[0])
         if producer is None or known is None:
@@ -75,8 +82,8 @@ class RefusedBatches:
         producer_id, epoch, sequence = producer
         if epoch == known.epoch and _is_behind(sequence, known.sequence):
             known.behind += 1
-            if known.behind <= IN_FLIGHT_BEHIND:
-                raise PartitionRefused(known.refusal.error, known.refusal.message or "")
+            if known.behind <= IN_FLIGHT_BEHIND and not _has(producers, producer_id, epoch, known.sequence):
+                raise PartitionRefused(known.error, known.message)
         elif epoch == known.epoch and sequence != known.sequence:
             # One that was sent before it, and is tried again.
             return
@@ -98,6 +105,14 @@ def is_moving_over(
         and entry.batches[-1].last_offset < leadership.epoch_start_offset
         and now_ms - leadership.began_ms < MOVING_MS
     )
+
+
+def _has(producers: ProducerState, producer_id: int, epoch: int, sequence: int) -> bool:
+    """Whether the log has what the producer sent under this number."""
+    entry = producers.get(producer_id)
+    if entry is None or entry.epoch != epoch or not entry.batches:
+        return False
+    return not _is_behind(sequence, entry.last_sequence)
 
 
 def _is_behind(sequence: int, other: int) -> bool:

@@ -16,12 +16,14 @@ from typing import Any, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_LEADER_EPOCH, LeaderEpoch, TopicPartition
+from barnabas.runtime.tasks import uncancelled
 from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.replicated_append import has_more
 from replication.acknowledgements import PartitionRefused
+from replication.conversion import convert_in_turns
 from replication.leader import fence
 from replication.ports import ReplicationPorts
 
@@ -64,7 +66,10 @@ class Replica:
         self._follower_watchers: dict[FollowerWatcher, None] = {}
 
     def require_replica(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """The same for whoever may also read from a follower."""
+        """Refuse where the log is offline, or the peer believes in another leader epoch, if it names one (KIP-320).
+
+        For whoever may read from a follower too.
+        """
         if self.is_offline:
             raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
         error = fence(current_leader_epoch, own_epoch=self.leader_epoch)
@@ -131,6 +136,11 @@ class Replica:
         if is_cancelled:
             raise asyncio.CancelledError
         return info
+
+    async def _convert(self, records: memoryview, origin: AppendOrigin) -> ConvertedSet:
+        """What a large set is to be appended as, with turns for others. Raises AppendRejected."""
+        epoch, clock = self.leader_epoch, self._clock
+        return await convert_in_turns(self.log, records, leader_epoch=epoch, origin=origin, clock=clock)
 
     def _after_append(self, info: AppendInfo) -> None:
         """Records were appended; to be done before the loop turns again."""
@@ -226,7 +236,8 @@ class Replica:
                     # Nothing but an epoch without records may go.
                     self.log.truncate_to(offset)
                 else:
-                    await _to_the_end(self._ports.log_directories.truncate({self.topic_partition: offset}))
+                    # Whole: nothing may be appended to a log whose cut a power failure could undo.
+                    await uncancelled(self._ports.log_directories.truncate({self.topic_partition: offset}))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self.notify()
@@ -236,7 +247,7 @@ class Replica:
         async with self._writing:
             self._require_following(leader_epoch)
             try:
-                await _to_the_end(self._ports.log_directories.restart_at(self.topic_partition, offset))
+                await uncancelled(self._ports.log_directories.restart_at(self.topic_partition, offset))
             except LogOffline as error:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self.notify()
@@ -250,7 +261,7 @@ class Replica:
         async with self._writing:
             if self.is_offline:
                 raise PartitionRefused(ErrorCode.KAFKA_STORAGE_ERROR)
-            await _to_the_end(self._exchange(exchange))
+            await uncancelled(self._exchange(exchange))
 
     async def change_files(self, change: Callable[[], Coroutine[Any, Any, None]], *, leader_epoch: LeaderEpoch) -> None:
         """Change files of the log while this replica follows in that epoch and nothing is appended or cut.
@@ -260,7 +271,7 @@ class Replica:
         """
         async with self._writing:
             self._require_following(leader_epoch)
-            await _to_the_end(change())
+            await uncancelled(change())
 
     async def _exchange(self, exchange: Callable[[], Coroutine[Any, Any, tuple[Log, LogDirectory]]]) -> None:
         self.log, self.directory = await exchange()
@@ -301,24 +312,12 @@ class Replica:
         for watcher in tuple(self._follower_watchers):
             watcher.partition_changed(self.topic_partition)
 
+    def _look_at_followers(self) -> None:
+        """Have the next request of each follower looked at, though there is nothing to wake it for."""
+        for follower in tuple(self._follower_watchers):
+            follower.watermark_changed(self.topic_partition)
+
     def notify(self) -> None:
         """Have those looked at who watch this partition."""
         for watcher in (*self._watchers, *self._follower_watchers):
             watcher.partition_changed(self.topic_partition)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Carry out a cut and its sync whole, also for who is cancelled meanwhile.
-
-    Nothing may be appended to a log whose cut a power failure could undo.
-    """
-    task = asyncio.ensure_future(work)
-    is_cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            is_cancelled = True
-    task.result()
-    if is_cancelled:
-        raise asyncio.CancelledError

@@ -31,18 +31,16 @@ from barnabas.runtime.disk import OUT_OF_RESOURCES
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import TimestampedOffset, TimestampsUnknown
 from barnabas.storage.scan import CorruptSegment
-from broker.partition_access import find_partition, require_replica
+from broker.partition_access import find_partition
 from broker.registry import Handler
 from broker.services import RequestContext
 from broker.turns import in_turns
-from replication.leader_questions import DEBUGGING_CONSUMER
+from replication.leader_questions import DEBUGGING_CONSUMER, EARLIEST, LATEST
 from replication.partition import Partition, PartitionRefused
 
 _T = TypeVar("_T")
 _Steps: TypeAlias = Generator[None, None, _T]
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 _CLIENT: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
@@ -106,7 +104,7 @@ def _look_up(
         raise PartitionRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     partition = find_partition(context.broker, topic_partition)
     if request.replica_id == DEBUGGING_CONSUMER:
-        require_replica(partition, wanted.current_leader_epoch)
+        partition.require_replica(wanted.current_leader_epoch)
     else:
         partition.require_leader(wanted.current_leader_epoch)
     try:

@@ -247,3 +247,22 @@ async def test_nothing_is_read_where_the_directory_has_failed() -> None:
     await log.append(RECORD)
     world.partition().directory.fail(OSError(5, "a failed disk"))
     assert await refusal_of(log.read(0, 1000)) in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "config", [LogConfig(compression=Codec.GZIP), LogConfig(message_format=1)], ids=["codec", "format"]
+)
+def test_what_is_long_to_convert_is_appended_too(config: LogConfig, write: Write) -> None:
+    @virtual_time
+    async def play() -> None:
+        _, log = await log_of(acks=1, config=config)
+        records = [CoordinatorRecord(b"%d" % number, bytes(100)) for number in range(400)]
+        batch = batch_of(records, 1, Codec.NONE, None)
+        if write is at_once:
+            assert log.try_append(batch) is None
+        else:
+            assert await write(log, batch) == len(records)
+            assert log.bounds() == (0, len(records))
+
+    play()

@@ -3,8 +3,9 @@
 import pytest
 
 from barnabas.protocol.error_code import ErrorCode
+from barnabas.protocol.ids import LeaderEpoch
 from barnabas.storage.append import AppendRejected
-from barnabas.storage.producer_state import MAX_SEQUENCE
+from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerState
 from replication.partition import PartitionRefused
 from replication.refused_batches import IN_FLIGHT_BEHIND, MOVING_MS, PRODUCERS_KEPT, RefusedBatches
 from tests.support.virtual_time import virtual_time
@@ -26,7 +27,7 @@ def refused(sequence: int = 10) -> RefusedBatches:
 
 def is_refused(batches: RefusedBatches, records: memoryview) -> bool:
     try:
-        batches.check(records)
+        batches.check(records, ProducerState())
     except PartitionRefused as refusal:
         return (refusal.error, refusal.message) == (ErrorCode.NOT_ENOUGH_REPLICAS, "why")
     return False
@@ -115,6 +116,46 @@ async def test_nor_does_one_whose_leader_began_between_them() -> None:
     assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.try_append(sent(0), acks=-1) is not None
     assert partition.try_append(sent(1), acks=-1) is not None
+
+
+@virtual_time
+async def test_what_another_leader_has_taken_since_is_waited_for_no_longer() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead()
+    assert await world.assign(1, leader=OTHER, replicas=(OTHER, ME)) is ErrorCode.NONE
+    with pytest.raises(PartitionRefused):
+        partition.try_append(sent(0), acks=-1)
+    for offset in range(2):
+        records = batch(b"v", producer=(PRODUCER, 0, offset), base_offset=offset, leader_epoch=1)
+        await partition.append_as_follower(records, leader_epoch=LeaderEpoch(1))
+    assert await world.assign(2) is ErrorCode.NONE
+    assert partition.try_append(sent(2), acks=-1) is not None
+
+
+@virtual_time
+async def test_what_another_leader_has_taken_of_it_before_does_not_count() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead()
+    assert await world.assign(1, leader=OTHER, replicas=(OTHER, ME)) is ErrorCode.NONE
+    with pytest.raises(PartitionRefused):
+        partition.try_append(sent(1), acks=-1)
+    records = batch(b"v", producer=(PRODUCER, 0, 0), base_offset=0, leader_epoch=1)
+    await partition.append_as_follower(records, leader_epoch=LeaderEpoch(1))
+    assert await world.assign(2) is ErrorCode.NONE
+    with pytest.raises(PartitionRefused) as behind:
+        partition.try_append(sent(2), acks=-1)
+    assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@virtual_time
+async def test_a_refusal_that_is_remembered_holds_no_request() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead(min_in_sync_replicas=2)
+    frame = bytearray(sent(0))
+    with pytest.raises(PartitionRefused):
+        partition.try_append(memoryview(frame), acks=-1)
+    # An array that something has a view of cannot grow.
+    frame.append(0)
 
 
 @virtual_time

@@ -3,7 +3,8 @@
 One request at a time is between its start and the moment its effects are ordered; then the next may start, while
 the answer of the first may still be parked (`broker.registry` tells how a handler says which). Answers leave in the
 order of the requests. Bounds, per connection: frames that wait their turn, answers that are not ready, and bytes and
-slices that the peer has not read. At a bound reading stops, so a peer that never reads costs only itself.
+slices that the peer has not read or that wait behind such an answer. At a bound reading stops, so a peer that never
+reads costs only itself.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from barnabas.runtime.completion import Completion
 from barnabas.runtime.disk import FileSlice
-from barnabas.runtime.network import Connection, Part
+from barnabas.runtime.network import SLICE_WEIGHT_BYTES, Connection, Part
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
 from broker.fetch_sessions import FollowerLine
 from broker.registry import NO_RESPONSE, CloseConnection, Later, Parked, Route
@@ -55,6 +56,12 @@ class _Answer:
         self.is_dropped = False
         self.parked: Later | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """What it holds while it waits for those before it."""
+        parts = self.parts or ()
+        return sum(SLICE_WEIGHT_BYTES if isinstance(part, FileSlice) else len(part) for part in parts)
+
     def drop(self) -> None:
         """It will not be sent: let go of its records, and wait for it no more."""
         self.is_dropped = True
@@ -78,6 +85,7 @@ class ClientConnection:
         "_delayed",
         "_delayed_since_us",
         "_follower_line",
+        "_held_bytes",
         "_is_reading",
         "_listener_name",
         "_loop",
@@ -103,6 +111,7 @@ class ClientConnection:
         self._waiting: deque[tuple[bytearray, int]] = deque()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
+        self._held_bytes = 0
         self._running: Later | None = None
         self._is_reading = True
         self._refused: str | None = None
@@ -161,7 +170,7 @@ class ClientConnection:
             self._running is None
             and self._refused is None
             and len(self._answers) < _MAX_OPEN_ANSWERS
-            and self._connection.unsent_bytes < _MAX_UNSENT_BYTES
+            and self._connection.unsent_bytes + self._held_bytes < _MAX_UNSENT_BYTES
         )
 
     def _start_waiting(self) -> None:
@@ -239,7 +248,7 @@ class ClientConnection:
         self._settle(answer, result)
 
     def _refuse(self, reason: str) -> None:
-        """End the connection because of its latest request; requests before it are still answered."""
+        """End the connection because of its latest request; those before it are answered, if the peer takes that."""
         self._refused = reason
         if not self._answers:
             self._close()
@@ -355,8 +364,12 @@ class ClientConnection:
                 return
         answer.is_ready = True
         answers = self._answers
+        if answers[0] is not answer:
+            self._held_bytes += answer.size_bytes
         while answers and answers[0].is_ready:
             first = answers.popleft()
+            if first is not answer:
+                self._held_bytes -= first.size_bytes
             if first.parts is not None:
                 self._connection.send(first.parts)
                 self._sent.append(first.route.api_key)

@@ -4,8 +4,8 @@ Clients are served by leaders, from version 11 on by followers too, and read wha
 leader's log to its end, and what they ask for tells the leader what they have (`broker.fetch_reader`).
 
 Behaviour: the answer leaves when `min_bytes` are there, a partition has an error, a follower's next request is waited
-for (`replication.leadership_proof`), or `max_wait_ms` are over. A
-connection's next request starts after that, as in Kafka. Records are slices of segment files; they are never copied.
+for (`replication.leadership_proof`), or `max_wait_ms` are over. A connection's next request starts after that, as in
+Kafka. Records are slices of segment files, and are not copied but where they have to be checked or converted.
 A read_committed client gets nothing at or above the last stable offset, and the list of aborted transactions.
 
 Versions: 3 adds the limit of the whole answer (KIP-74), 4 format 2, isolation and the last stable offset (KIP-98),
@@ -56,10 +56,9 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
         context.broker.metrics.count_error(key, plan.error)
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(request, context, plan)
-    if fetch.read():
-        return fetch.finish() if fetch.answers_later and fetch.has_records else fetch.answer()
-    parked = fetch.park()
-    return fetch.finish(after=parked) if fetch.answers_later else parked
+    if fetch.answers_later:
+        return fetch.answer_later()
+    return fetch.answer() if fetch.read() else fetch.park()
 
 
 def _plan(request: FetchRequest, context: RequestContext) -> FetchPlan:
@@ -135,7 +134,7 @@ class _Fetch:
         is_old = context.version < BATCHES_SINCE
         self._min_bytes = min(request.min_bytes, PARTITION_BYTES) if is_old else request.min_bytes
         self.answers_later = is_old or request.replica_id == DEBUGGING_CONSUMER
-        """Whether there is something to do with what was read before it is sent: `finish` does it."""
+        """Whether there is something to do with what was read before it is sent: see `answer_later`."""
         self._reader = FetchReader(
             context.broker,
             version=context.version,
@@ -285,15 +284,14 @@ class _Fetch:
 
     # Answering.
 
-    @property
-    def has_records(self) -> bool:
-        return any(read.records is not None for read in self._reads)
+    async def answer_later(self) -> FetchResponse:
+        """Read, check or convert (versions 0 to 3) what was read, and answer.
 
-    async def finish(self, *, after: Completion[Any] | None = None) -> FetchResponse:
-        """When the wait is over, check or convert (versions 0 to 3) what was read, and answer."""
-        if after is not None:
+        All of it in here: one that is given up before it begins holds nothing.
+        """
+        if not self.read():
             try:
-                await after
+                await self.park()
             except asyncio.CancelledError:
                 # It may have read, and been given up before it went on.
                 release(self._reads)

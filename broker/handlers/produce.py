@@ -93,14 +93,14 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     """Append what can be appended now; the rest of the work, if there is any, is a coroutine."""
     run = _Produce(request, context)
     if _is_long(request):
-        return run.append_in_turns()
-    if run.append_now():
+        return run.append_in_turns(request)
+    if run.append_now(request):
         return run.finish()
     return run.append_rest()
 
 
 class _Produce:
-    """One request under way."""
+    """One request under way. While it waits for its acknowledgement nothing of it holds the frame that it came in."""
 
     __slots__ = (
         "_acks",
@@ -108,18 +108,20 @@ class _Produce:
         "_done",
         "_open_answers",
         "_pending",
-        "_request",
         "_response",
         "_slow",
+        "_timeout_ms",
         "_timer",
         "_topics",
+        "_transactional_id",
         "_unverified",
     )
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
-        self._request = request
         self._context = context
         self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
+        self._transactional_id = request.transactional_id
         self._topics: list[TopicProduceResponse] = []
         self._slow: list[tuple[Partition, memoryview, PartitionProduceResponse]] = []
         self._unverified: list[tuple[Partition, Guard]] = []
@@ -129,22 +131,22 @@ class _Produce:
         self._open_answers: int
         self._timer: asyncio.TimerHandle
 
-    def append_now(self) -> bool:
+    def append_now(self, request: ProduceRequest) -> bool:
         """Go through the request; False when some partitions have to wait for their directory."""
-        for _ in self._append_each():
+        for _ in self._append_each(request):
             pass
         return not self._slow
 
-    async def append_in_turns(self) -> Any:
+    async def append_in_turns(self, request: ProduceRequest) -> Any:
         """The same for a request of many partitions: other clients have their turn in between."""
         turns = Turns(self._context.broker.clock)
-        for _ in self._append_each():
+        for _ in self._append_each(request):
             if turns.is_due:
                 await turns.let_others()
         return await self.append_rest()
 
-    def _append_each(self) -> Iterator[None]:
-        for topic in self._request.topics:
+    def _append_each(self, request: ProduceRequest) -> Iterator[None]:
+        for topic in request.topics:
             if not topic.partitions:
                 continue
             answers: list[PartitionProduceResponse] = []
@@ -162,7 +164,7 @@ class _Produce:
             if partition is None:
                 require_known(context.broker, TopicPartition(topic, data.partition_index))
             # A decoded record set is a view of the request's frame.
-            records = _check_format(data.records, context.version, self._request.transactional_id)  # type: ignore[arg-type]
+            records = _check_format(data.records, context.version, self._transactional_id)  # type: ignore[arg-type]
             if self._acks not in _KNOWN_ACKS or topic in INTERNAL_TOPICS:
                 self._check_use(topic)
             if partition is None:
@@ -202,6 +204,7 @@ class _Produce:
                 self._refuse(answer, partition, refused)
             except AppendRejected as rejected:
                 self._reject(answer, partition, rejected)
+        self._slow.clear()
         return self.finish()
 
     async def _append_verified(self, partition: Partition, records: memoryview) -> AppendInfo:
@@ -223,7 +226,7 @@ class _Produce:
 
     async def _verify(self, partition: Partition, guard: Guard) -> ErrorCode:
         if guard.answer is None:
-            transactional_id = self._request.transactional_id
+            transactional_id = self._transactional_id
             assert transactional_id is not None
             producer = Producer(transactional_id, guard.producer_id, guard.producer_epoch)
             answer = await self._context.broker.coordination.verify(
@@ -308,13 +311,16 @@ class _Produce:
         self._response = response
         self._done = done
         self._open_answers = len(self._pending)
-        self._timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, self._expire)
-        done.add_done_callback(self._stop_timer)
+        self._timer = loop.call_later(max(self._timeout_ms, 0) / 1000, self._expire)
+        done.add_done_callback(self._leave)
         for wait, answer in self._pending:
             wait.add_done_callback(partial(self._settle, answer))
         return done
 
     def _settle(self, answer: PartitionProduceResponse, wait: Completion[None]) -> None:
+        if self._done.done():
+            # The peer is gone.
+            return
         # As in Kafka the answer keeps the offset that the records have got.
         if wait.cancelled():
             self._fail(answer, ErrorCode.REQUEST_TIMED_OUT, None)
@@ -322,16 +328,18 @@ class _Produce:
             assert isinstance(error, PartitionRefused)
             self._fail(answer, error.error, error.message)
         self._open_answers -= 1
-        done = self._done
-        if not self._open_answers and not done.done():
-            done.set_result(self._response)
+        if not self._open_answers:
+            self._done.set_result(self._response)
 
     def _expire(self) -> None:
         for wait, _ in self._pending:
             wait.cancel()
 
-    def _stop_timer(self, _: Completion[ProduceResponse]) -> None:
+    def _leave(self, done: Completion[ProduceResponse]) -> None:
         self._timer.cancel()
+        if done.cancelled():
+            # Nobody waits any more: what is told of it later needs nothing of this request.
+            self._expire()
 
 
 def _is_long(request: ProduceRequest) -> bool:

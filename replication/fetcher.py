@@ -19,7 +19,7 @@ from typing import Any, Final
 from barnabas.client.errors import ClientError, ConnectionFailed, KafkaError, error_code
 from barnabas.client.fetch_session import FetcherSession, Position
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.ids import BrokerId, LeaderEpoch, TopicPartition
+from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.protocol.messages import fetch
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchRequest, FetchResponse
 from barnabas.storage.append import AppendRejected
@@ -120,6 +120,8 @@ class Fetcher:
                 except ClientError as error:
                     self._lose_connection(error)
                     await asyncio.sleep(self._backoff_ms(self._failures) / 1000)
+                else:
+                    self._failures = 0
         finally:
             if self._connection is not None:
                 self._connection.close("the fetcher stops")
@@ -158,7 +160,6 @@ class Fetcher:
             raise ConnectionFailed(f"broker {self.leader_id} is not known to live")
         self._connection = connection = await self._ports.connect(address, self._name)
         log.info("%s: connected to broker %d at %s", self._name, self.leader_id, address)
-        self._failures = 0
         return connection
 
     def _lose_connection(self, error: ClientError) -> None:
@@ -236,13 +237,9 @@ class Fetcher:
             followed.phase = Phase.STOPPED
             log.info("%s: not fetched any more in epoch %d: %s", followed.topic_partition, followed.leader_epoch, why)
 
-    def _on_error(
-        self, followed: Followed, error: ErrorCode, asked_epoch: LeaderEpoch, *, may_find_range: bool = False
-    ) -> bool:
+    def _on_error(self, followed: Followed, error: ErrorCode, *, may_find_range: bool = False) -> bool:
         """Do what an error of the leader means; whether its range is to be found."""
-        match decide_on_fetch_error(
-            error, asked_epoch=asked_epoch, leader_epoch=followed.leader_epoch, may_find_range=may_find_range
-        ):
+        match decide_on_fetch_error(error, may_find_range=may_find_range):
             case OnFetchError.FIND_RANGE:
                 return True
             case OnFetchError.WAIT_FOR_EPOCH:
@@ -329,7 +326,7 @@ class Fetcher:
             if self._truncating.get(topic_partition) is not followed:
                 continue
             if answer.error is not ErrorCode.NONE:
-                self._on_error(followed, answer.error, followed.leader_epoch)
+                self._on_error(followed, answer.error)
                 continue
             log_ = followed.replica.log
             step = decide_truncation(
@@ -340,7 +337,7 @@ class Fetcher:
             )
             self._cut(followed, step)
         for followed, _ in unanswered.values():
-            self._on_error(followed, ErrorCode.UNKNOWN_SERVER_ERROR, followed.leader_epoch)
+            self._on_error(followed, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _cut(self, followed: Followed, step: TruncateTo | AskAgain) -> None:
         if is_cut_by(followed.replica.log, step.offset):
@@ -411,7 +408,7 @@ class Fetcher:
                     continue
                 if answer.error_code:
                     error = error_code(answer.error_code)
-                    if self._on_error(followed, error, asked.leader_epoch, may_find_range=True):
+                    if self._on_error(followed, error, may_find_range=True):
                         out_of_range.append(followed)
                     continue
                 size = len(answer.record_set or b"")
@@ -494,5 +491,5 @@ class Fetcher:
             if answer.error is ErrorCode.NONE:
                 found[topic_partition] = answer.offset
             else:
-                self._on_error(followed, answer.error, followed.leader_epoch)
+                self._on_error(followed, answer.error)
         return found

@@ -113,22 +113,19 @@ class OnFetchError(Enum):
     """What a follower does about an error that the leader answered for one partition."""
 
     DELAY = auto()
-    """Try again after replica.fetch.backoff.ms: the leader does not lead yet, or does no more."""
+    """Try again later, at replica.fetch.backoff.ms in the end: the leader does not lead yet, or does no more."""
     FIND_RANGE = auto()
     """Ask for the leader's first and last offset, then `decide_restart`."""
     WAIT_FOR_EPOCH = auto()
     """This epoch is over: nothing is asked until the controller tells the next one."""
-    GO_ON = auto()
-    """The answer is to a question of an earlier epoch: ask in the present one."""
 
 
-def decide_on_fetch_error(
-    error: ErrorCode, *, asked_epoch: LeaderEpoch, leader_epoch: LeaderEpoch, may_find_range: bool = True
-) -> OnFetchError:
-    """What an error of Fetch, OffsetForLeaderEpoch or ListOffsets means; without `may_find_range` not of a Fetch."""
+def decide_on_fetch_error(error: ErrorCode, *, may_find_range: bool = True) -> OnFetchError:
+    """What an error of Fetch, OffsetForLeaderEpoch or ListOffsets means; without `may_find_range` not of a Fetch.
+
+    It must be of a question of the present epoch.
+    """
     assert error is not ErrorCode.NONE
-    if asked_epoch != leader_epoch:
-        return OnFetchError.GO_ON
     if error is ErrorCode.FENCED_LEADER_EPOCH:
         return OnFetchError.WAIT_FOR_EPOCH
     if error is ErrorCode.OFFSET_OUT_OF_RANGE and may_find_range:

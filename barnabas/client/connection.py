@@ -1,8 +1,9 @@
 """One connection to one broker: requests go out as they are asked for, answers come back in that order.
 
 Versions are negotiated first (KIP-35, KIP-511): each API is used in the newest version that both sides have. A request
-that is not answered in time ends the connection, as answers that follow would wait behind the lost one. A request whose
-caller was cancelled stays under way; its answer is dropped. One timer looks after all requests of a connection.
+that is not answered in time ends the connection, as answers that follow would wait behind the lost one. So does one
+whose caller was cancelled: it stays under way, and its answer is dropped. One timer looks after all requests of a
+connection.
 """
 
 import asyncio
@@ -123,12 +124,19 @@ class Connection:
         version = self.version_of(api, least=least, most=most)
         return self._decode(api, version, await self._roundtrip(api, request, version, timeout_ms))
 
-    async def send_only(self, api: Api, request: object, *, least: int = 0, most: int | None = None) -> None:
-        """Send a request that has no response: a produce request with acks 0."""
+    async def send_only(
+        self,
+        api: Api,
+        request: object,
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        least: int = 0,
+        most: int | None = None,
+    ) -> None:
+        """Send a request that has no response: a produce request with acks 0. Raises ClientError."""
         version = self.version_of(api, least=least, most=most)
-        channel = self._open_channel()
-        if not channel.is_writable:
-            await channel.drained()
+        if not self._open_channel().is_writable:
+            await self._room(api, asyncio.get_running_loop().time() + timeout_ms / 1000, timeout_ms)
         self._send(api, request, version)
 
     def close(self, reason: str = "the client closed it") -> None:
@@ -185,20 +193,23 @@ class Connection:
     async def _roundtrip(self, api: Api, request: object, version: int, timeout_ms: int) -> bytearray:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + timeout_ms / 1000
-        channel = self._open_channel()
-        if not channel.is_writable:
-            try:
-                async with asyncio.timeout_at(due_s):
-                    await channel.drained()
-            except TimeoutError:
-                reason = f"no room for {api.key.name} in {timeout_ms} ms"
-                self.close(reason)
-                raise RequestTimedOut(f"{reason} on the connection to {self.address}") from None
+        if not self._open_channel().is_writable:
+            await self._room(api, due_s, timeout_ms)
         asked = _Asked(api, loop.create_future(), due_s, timeout_ms)
         self._send(api, request, version, asked)
         if due_s < self._looks_s:
             self._look_at(due_s, loop)
         return await asked.answer
+
+    async def _room(self, api: Api, due_s: float, timeout_ms: int) -> None:
+        """Wait for room on the channel. Raises RequestTimedOut, and ends the connection, if there is none in time."""
+        try:
+            async with asyncio.timeout_at(due_s):
+                await self._open_channel().drained()
+        except TimeoutError:
+            reason = f"no room for {api.key.name} in {timeout_ms} ms"
+            self.close(reason)
+            raise RequestTimedOut(f"{reason} on the connection to {self.address}") from None
 
     def _open_channel(self) -> Channel:
         channel = self._channel
@@ -237,15 +248,15 @@ class Connection:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """End the connection if an answer is overdue; else look again when the next one would be."""
         self._timer, self._looks_s = None, math.inf
-        waiting = [asked for asked in self._waiting.values() if not asked.answer.done()]
-        if not waiting:
+        if not self._waiting:
             return
-        first = min(waiting, key=lambda asked: asked.due_s)
+        first = min(self._waiting.values(), key=lambda asked: asked.due_s)
         if first.due_s > loop.time():
             self._look_at(first.due_s, loop)
             return
         name, timeout_ms = first.api.key.name, first.timeout_ms
-        first.answer.set_exception(RequestTimedOut(f"no answer to {name} from {self.address} in {timeout_ms} ms"))
+        if not first.answer.done():
+            first.answer.set_exception(RequestTimedOut(f"no answer to {name} from {self.address} in {timeout_ms} ms"))
         self.close(f"no answer to {name} in {timeout_ms} ms")
 
     def _decode(self, api: Api, version: int, frame: bytearray) -> Any:

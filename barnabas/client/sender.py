@@ -369,8 +369,9 @@ class Sender:
     async def _ask(
         self, connection: Connection, request: ProduceRequest, *, least: int
     ) -> dict[TopicPartition, PartitionProduceResponse]:
+        timeout_ms = self._cluster.options.request_timeout_ms
         if self._options.acks == ACKS_NONE:
-            await connection.send_only(produce_api.API, request, least=least)
+            await connection.send_only(produce_api.API, request, timeout_ms=timeout_ms, least=least)
             return {
                 TopicPartition(topic.name, each.partition_index): PartitionProduceResponse(
                     each.partition_index, base_offset=-1
@@ -378,7 +379,6 @@ class Sender:
                 for topic in request.topics
                 for each in topic.partitions
             }
-        timeout_ms = self._cluster.options.request_timeout_ms
         response = await connection.request(produce_api.API, request, timeout_ms=timeout_ms, least=least)
         return {
             TopicPartition(topic.name, each.partition_index): each

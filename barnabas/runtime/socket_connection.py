@@ -417,11 +417,11 @@ class SocketConnection:
 
     async def _warm(self, head: FileSlice) -> None:
         """Have the slice read ahead, then go on sending."""
-        error: OSError | None = None
+        error: Exception | None = None
         try:
             await self._shared.warm(head)
             self._shared.traffic.slices_read_ahead += 1
-        except OSError as caught:
+        except Exception as caught:  # noqa: BLE001 - the peer would wait for good
             error = caught
         finally:
             self._warming = None

@@ -157,6 +157,11 @@ class SocketNetwork:
         except asyncio.CancelledError:
             connection.close("nobody waits for it any more")
             raise
+        except OSError as error:
+            # The loop has not taken it.
+            sock.close()
+            connection.connection_lost(error)
+            raise
         return connection
 
     def _forget_peer(self, connection: SocketConnection) -> None:

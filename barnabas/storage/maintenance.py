@@ -6,6 +6,7 @@ of idle producers. Each piece ends when the directory is offline.
 """
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -75,10 +76,9 @@ async def flush_due(directory: LogDirectory, now_ms: int) -> None:
         if flush_ms == MAX_INT64 or member.unflushed_messages <= 0 or member.offline:
             continue
         if now_ms - member.last_flush_ms >= flush_ms:
-            try:
+            # A directory that has failed has said so; a log may be deleted meanwhile, and the others go on.
+            with contextlib.suppress(LogOffline):
                 await directory.flush(member, member.log_end_offset)
-            except LogOffline:
-                return
 
 
 async def _remove(directory: LogDirectory, interval_ms: int) -> None:

@@ -151,15 +151,16 @@ async def test_an_answer_in_time_does_not_save_a_later_request_that_gets_none(sm
             await connection.request(metadata.API, MetadataRequest([]), timeout_ms=40)
 
 
-async def test_nobody_is_missed_where_the_caller_has_gone(small: SmallCluster) -> None:
+async def test_a_connection_ends_in_time_also_where_the_caller_has_gone(small: SmallCluster) -> None:
     small.on_request = never_on_metadata
     connection = await connect(small)
     gone = asyncio.ensure_future(connection.request(metadata.API, MetadataRequest([]), timeout_ms=20))
     await asyncio.sleep(0)
     gone.cancel()
-    waiting = asyncio.ensure_future(connection.request(metadata.API, MetadataRequest([]), timeout_ms=60))
-    done, _ = await asyncio.wait([waiting], timeout=10)
-    assert "in 60 ms" in str(done.pop().exception())
+    waiting = asyncio.ensure_future(connection.request(metadata.API, MetadataRequest([]), timeout_ms=10_000))
+    done, _ = await asyncio.wait([waiting], timeout=5)
+    assert "no answer to METADATA in 20 ms" in str(done.pop().exception())
+    assert not connection.is_open
 
 
 class Stuffed:
@@ -187,6 +188,16 @@ async def test_a_peer_that_takes_nothing_is_given_up_in_time(small: SmallCluster
         await other.negotiate(20)
     assert stuffed.closed
     assert not other.is_open
+
+
+async def test_nor_does_a_request_without_an_answer_wait_longer_for_it(small: SmallCluster) -> None:
+    connection = await connect(small)
+    connection._channel, channel = Stuffed(), connection._channel
+    with pytest.raises(RequestTimedOut, match="no room for METADATA in 20 ms"):
+        await connection.send_only(metadata.API, MetadataRequest([]), timeout_ms=20)
+    assert connection._channel.closed
+    assert not connection.is_open
+    channel.close()
 
 
 async def test_a_lost_connection_fails_what_waits_for_it(small: SmallCluster) -> None:

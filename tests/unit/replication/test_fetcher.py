@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from barnabas.client.connection import Address
+from barnabas.client.errors import ConnectionFailed
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetRequest
@@ -217,6 +220,32 @@ async def test_a_partition_that_goes_on_failing_is_asked_for_at_the_backoff() ->
     before = len(following.leader.asked)
     await asyncio.sleep(10)
     assert 9 <= len(following.leader.asked) - before <= 11
+    await following.stop()
+
+
+@virtual_time
+async def test_a_leader_that_takes_connections_and_answers_none_is_asked_at_the_backoff(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hang_up(*_: object) -> None:
+        raise ConnectionFailed("the peer closed it")
+
+    following = await open_following(backoff_ms=1000)
+    following.leader.add(TP).write(b"v")
+    monkeypatch.setattr(following.leader, "answer", hang_up)
+    await following.follow()
+    await asyncio.sleep(5)
+    before = len(following.leader.connections)
+    await asyncio.sleep(10)
+    assert 9 <= len(following.leader.connections) - before <= 11
+    monkeypatch.undo()
+    await asyncio.sleep(1.1)
+    assert following.has_all()
+    following.leader.go_down()
+    following.leader.is_down = False
+    following.leader.logs[TP].write(b"w")
+    await asyncio.sleep(0.1)
+    assert following.has_all(), "the first failure after a success is soon tried again"
     await following.stop()
 
 

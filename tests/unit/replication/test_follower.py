@@ -197,10 +197,6 @@ def test_a_log_within_the_leaders_goes_on_at_its_end(start: int) -> None:
 # Errors.
 
 
-def on_error(error: ErrorCode, *, asked: int = 4, now: int = 4) -> OnFetchError:
-    return decide_on_fetch_error(error, asked_epoch=LeaderEpoch(asked), leader_epoch=LeaderEpoch(now))
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -212,20 +208,15 @@ def on_error(error: ErrorCode, *, asked: int = 4, now: int = 4) -> OnFetchError:
     ],
 )
 def test_what_may_pass_is_tried_again_later(error: ErrorCode) -> None:
-    assert on_error(error) is OnFetchError.DELAY
+    assert decide_on_fetch_error(error) is OnFetchError.DELAY
 
 
 def test_a_follower_that_is_fenced_waits_for_the_controller() -> None:
-    assert on_error(ErrorCode.FENCED_LEADER_EPOCH) is OnFetchError.WAIT_FOR_EPOCH
+    assert decide_on_fetch_error(ErrorCode.FENCED_LEADER_EPOCH) is OnFetchError.WAIT_FOR_EPOCH
 
 
 def test_an_offset_out_of_range_asks_for_the_leaders_range() -> None:
-    assert on_error(ErrorCode.OFFSET_OUT_OF_RANGE) is OnFetchError.FIND_RANGE
-
-
-@pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_OUT_OF_RANGE])
-def test_an_answer_to_an_earlier_epoch_changes_nothing(error: ErrorCode) -> None:
-    assert on_error(error, asked=3) is OnFetchError.GO_ON
+    assert decide_on_fetch_error(ErrorCode.OFFSET_OUT_OF_RANGE) is OnFetchError.FIND_RANGE
 
 
 # What a fetcher remembers.

@@ -47,9 +47,12 @@ class Device:
     def __init__(self) -> None:
         self.answers = asyncio.Event()
         self.answers.set()
+        self.error: Exception | None = None
 
     async def read_ahead(self, part: FileSlice) -> None:
         await self.answers.wait()
+        if self.error is not None:
+            raise self.error
         part.file.read_ahead(part.position, part.size)
 
 
@@ -239,6 +242,20 @@ async def test_a_slice_that_was_read_ahead_waits_for_a_peer_that_became_slow_mea
     await until(lambda: wire.traffic.slices_read_ahead == 1)
     assert wire.traffic.sendfile_calls == 0, "there must be no room"
     assert await wire.brings(b"x" * filled + MUCH[:300_000])
+    assert wire.connection.unsent_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "gone"), RuntimeError("the offload is closed")], ids=["device", "offload"]
+)
+async def test_a_connection_ends_whose_slice_cannot_be_read_ahead(
+    open_wire: OpenWire, file: SystemFile, error: Exception
+) -> None:
+    wire = await open_wire()
+    wire.device.error = error
+    wire.send([FileSlice(FarFile(file.path, file.fileno()), 0, 300_000)])
+    async with asyncio.timeout(10):
+        assert await asyncio.get_running_loop().sock_recv(wire.peer, 1) == b""
     assert wire.connection.unsent_bytes == 0
 
 

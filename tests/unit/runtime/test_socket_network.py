@@ -1,6 +1,7 @@
 """Connections of the machine's network, over real loopback sockets and under uvloop."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.runtime import socket_network
 from barnabas.runtime.disk import FileSlice, SystemDisk
 from barnabas.runtime.network import (
     Connection,
@@ -294,3 +296,34 @@ async def test_an_address_in_use_cannot_be_bound(open_side) -> None:
         taken.listen()
         with pytest.raises(OSError, match="in use"):
             await side.network.listen("127.0.0.1", taken.getsockname()[1])
+
+
+def sockets() -> int:
+    """How many this process has open."""
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += str(entry.readlink()).startswith("socket:")
+    return found
+
+
+@pytest.mark.interpreted
+async def test_a_connection_that_the_loop_does_not_take_leaves_nothing(open_side, monkeypatch) -> None:
+    async def refuse(*_: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    side = await open_side()
+    monkeypatch.setattr(socket_network, "hand_over", refuse)
+    sinks: list[Sink] = []
+
+    def accept(connection: Connection) -> Sink:
+        sinks.append(Sink(connection))
+        return sinks[-1]
+
+    port, options = side.listener.port, PeerOptions(max_frame_bytes=1024, user_timeout_ms=1000)
+    before = sockets()
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        await side.network.connect("127.0.0.1", port, accept, options=options)
+    await until(lambda: bool(side.sinks) and side.sinks[0].gone.is_set() and sockets() == before)
+    assert sinks[0].gone.is_set()
+    assert not side.network._peers

@@ -1,10 +1,14 @@
 """What goes on in the background, on the real event loop with short intervals."""
 
 import asyncio
+from pathlib import Path
+
+import pytest
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.directories import StorageSettings
+from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.maintenance import MaintenanceSettings, flush_due, sweep_log
 from tests.support.held_offload import HeldOffload
@@ -133,6 +137,27 @@ async def test_a_log_is_flushed_when_it_had_something_to_flush_for_long_enough(t
     store.clock.advance(5000)
     await flush_due(directory, store.clock.monotonic_ms())
     assert log.last_flush_ms == before, "there was nothing to flush"
+
+
+async def test_a_log_that_goes_while_it_is_flushed_does_not_keep_the_others_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_store(str(tmp_path), config=LogConfig(flush_ms=1000))
+    directory = store.directories.directories[0]
+    gone, kept = (store.directories.create_log(TopicPartition("t", number)) for number in (5, 6))
+    for log in (gone, kept):
+        append(log, batch(b"v"))
+    store.clock.advance(1000)
+    flush = directory.flush
+
+    async def deleted_meanwhile(log: Log, offset: int) -> None:
+        if log is gone:
+            raise LogOffline("deleted")
+        await flush(log, offset)
+
+    monkeypatch.setattr(directory, "flush", deleted_meanwhile)
+    await flush_due(directory, store.clock.monotonic_ms())
+    assert kept.recovery_point == 1
 
 
 async def test_flush_by_count_is_asked_for_when_so_many_records_are_unflushed(tmp_path):

@@ -175,7 +175,9 @@ def main(
     is_core = not (given.full or given.row or given.smoke)
     minutes = given.minutes if given.minutes is not None else _CORE_MINUTES if is_core else math.inf
     ends_s = time.monotonic() + minutes * 60
-    plan = Plan(rounds, _SMOKE_SCALE, warms=False, ends_s=ends_s) if given.smoke else Plan(rounds, ends_s=ends_s)
+    plan = Plan(
+        rounds, _SMOKE_SCALE if given.smoke else 1.0, warms=not given.smoke, ends_s=ends_s, named=bool(given.row)
+    )
     try:
         systems = systems_of(given.against)
         about = _about(given, rounds, sys.argv[1:] if arguments is None else arguments)

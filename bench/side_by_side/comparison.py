@@ -45,13 +45,15 @@ _REASON_CHARACTERS: Final = 300
 class Plan:
     """How often each row is run, how large, whether clusters are warmed (all but a smoke run are), and until when.
 
-    `ends_s` is of the monotonic clock: no run begins after it.
+    `ends_s` is of the monotonic clock: no run begins after it. Where a program is not installed, rows that were `named`
+    have failed, and others are left out.
     """
 
     rounds: int
     scale: float = 1.0
     warms: bool = True
     ends_s: float = math.inf
+    named: bool = False
 
     @property
     def judges(self) -> bool:
@@ -107,9 +109,9 @@ class Runner:
     def compare(self, rows: Sequence[Row]) -> Comparison:
         """All rows, each on every contestant, as often as the journal does not have it yet."""
         with contextlib.suppress(OutOfTime):
-            for block in blocks([row for row in rows if not self._is_done(row)]):
+            for place, block in enumerate(blocks([row for row in rows if not self._is_done(row)])):
                 if block[0].is_fresh:
-                    self._fresh(block[0])
+                    self._fresh(block[0], place)
                 else:
                     self._together(block)
         return self.found(rows)
@@ -131,8 +133,10 @@ class Runner:
         return found
 
     def has_failed(self, rows: Sequence[Row]) -> bool:
-        """Whether a run did, other than for a program that is not installed, or a core row lacks a contestant."""
-        return any(not reason.startswith(ProgramMissing.__name__) for reason in self._reasons.values()) or any(
+        """Whether a run did, or a core row lacks a contestant. What lacks a program: see `Plan`."""
+        return any(
+            self._plan.named or not reason.startswith(ProgramMissing.__name__) for reason in self._reasons.values()
+        ) or any(
             row.is_core and not self._journal.count(row.name, each.version)
             for row in rows
             for each in self._contestants
@@ -162,13 +166,14 @@ class Runner:
                 except Exception as error:  # noqa: BLE001 - the others go on; it is tried again
                     self._tell(f"{seat.contestant} does not start: {_short(error)}")
             for number in range(self._plan.rounds):
-                for row in block:
-                    for seat in in_turn(seats, number):
+                for place, row in enumerate(block):
+                    # One round of many rows is not always begun by the same system.
+                    for seat in in_turn(seats, number + place):
                         self._run(number, row, seat, [each for each in seats if each is not seat])
 
-    def _fresh(self, row: Row) -> None:
+    def _fresh(self, row: Row, place: int) -> None:
         for number in range(self._plan.rounds):
-            for contestant in in_turn(self._contestants, number):
+            for contestant in in_turn(self._contestants, number + place):
                 seat = self._seat(contestant, row, lambda _: None)
                 with contextlib.closing(seat):
                     self._run(number, row, seat, [])

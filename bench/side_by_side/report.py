@@ -78,13 +78,15 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _cells(result: Result) -> dict[str, str]:
     met = {True: "yes", False: "NO", None: ""}[result.met]
+    # Beside such an aim the ratio would be taken for what is judged.
+    is_absolute = result.target is not None and result.target.ratio is None
     if result.unjudged and result.unjudged != SMOKE:
         met = f"not judged ({result.unjudged})"
     return {
         _NAME: f"{result.row}, {_figure(result)}",
         "Barnabas": str(result.barnabas),
         "Kafka": "" if result.rival is None else f"{result.rival}, {result.rival_version}",
-        "ratio": "" if result.ratio is None else f"{result.ratio:.2f} x",
+        "ratio": "" if result.ratio is None or is_absolute else f"{result.ratio:.2f} x",
         "aim": "" if result.target is None else str(result.target),
         "met": met,
         _LIMITERS: limited_by(result.limiter),

@@ -28,6 +28,8 @@ _RETRY_SOON_S: Final = 0.001
 _ANSWER_S: Final = 0.5
 _PATIENCE_S: Final = 120.0
 _IDLE_S: Final = 20.0
+_SETTLED_S: Final = 30.0
+"""Of 3,000 new logs Barnabas looks through all in the first 20 s, as it does with each once a while."""
 _MEMORY_LOOK_S: Final = 0.2
 _SESSION_MS: Final = 6_000
 _SESSION: Final = (("zookeeper.session.timeout.ms", str(_SESSION_MS)),)
@@ -164,7 +166,7 @@ def memory(partitions: int, target: Target) -> Row:
     def measure(run: Run) -> list[Figure]:
         seconds = max(1.0, _IDLE_S * run.scale)
         with run.cluster.topic(partitions=partitions):
-            time.sleep(seconds / 4)
+            time.sleep(_SETTLED_S * run.scale)
             system = run.cluster.system(1)
             before = system.cpu_seconds()
             time.sleep(seconds)

@@ -110,15 +110,17 @@ def test_a_journal_of_another_commit_is_refused(tmp_path: Path) -> None:
         Journal(path, {"commit": "1"})
 
 
-def test_a_core_row_that_a_system_lacks_is_a_failure_and_another_is_none(runner: Callable[..., Runner]) -> None:
+@pytest.mark.parametrize(("is_core", "named"), [(False, False), (True, False), (False, True)])
+def test_what_lacks_a_program_has_failed_where_it_is_a_core_row_or_was_named(
+    runner: Callable[..., Runner], *, is_core: bool, named: bool
+) -> None:
     def measure(_: Run) -> list[Figure]:
         raise ProgramMissing("no kcat")
 
-    for is_core in (False, True):
-        rows = [Row("a", measure, is_core=is_core)]
-        run = runner(1)
-        run.compare(rows)
-        assert run.has_failed(rows) is is_core
+    rows = [Row("a", measure, is_core=is_core)]
+    run = runner(1, named=named)
+    run.compare(rows)
+    assert run.has_failed(rows) is (is_core or named)
 
 
 def test_what_is_incomplete_is_kept_and_told_also_of_an_earlier_run(
@@ -140,6 +142,18 @@ def test_what_is_incomplete_is_kept_and_told_also_of_an_earlier_run(
 def test_in_every_pair_of_rounds_one_order_is_the_other_reversed() -> None:
     assert ["".join(in_turn("ab", number)) for number in range(4)] == ["ab", "ba", "ba", "ab"]
     assert ["".join(in_turn("abc", number)) for number in range(6)] == ["abc", "cba", "bca", "acb", "cab", "bac"]
+
+
+@pytest.mark.parametrize("is_fresh", [False, True])
+def test_of_one_round_not_all_rows_are_begun_by_the_same_system(runner: Callable[..., Runner], is_fresh: bool) -> None:
+    firsts: list[str] = []
+
+    def measure(run: Run) -> list[Figure]:
+        firsts.append(run.cluster.contestant.version)
+        return [Figure("seconds", 1.0, "s")]
+
+    runner(1).compare([Row(name, measure, is_fresh=is_fresh) for name in "abcd"])
+    assert firsts[::2] == ["here", "2.7.2", "2.7.2", "here"]
 
 
 def test_fresh_rows_and_small_blocks_come_first_and_those_that_restart_brokers_stand_apart() -> None:

@@ -118,6 +118,13 @@ class Result:
         """Versions without a figure."""
         return [version for version, count in self.rounds.items() if not count]
 
+    @property
+    def aim(self) -> str | None:
+        """Its target in words."""
+        if self.target is None or self.target.absolute is None or self.unit == "x":
+            return None if self.target is None else str(self.target)
+        return f"{self.target} {self.unit}"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "row": self.row,
@@ -127,7 +134,7 @@ class Result:
             "kafka": None if self.rival is None else self.rival.as_json(),
             "kafka_version": self.rival_version,
             "ratio": self.ratio,
-            "target": None if self.target is None else str(self.target),
+            "target": self.aim,
             "met": self.met,
             "unjudged": self.unjudged or None,
             "limiter": self.limiter,

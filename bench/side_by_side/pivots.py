@@ -59,7 +59,7 @@ def rows_of(files: Iterable[Path]) -> Rows:
 
 
 def aims(rows: Rows) -> list[str]:
-    """By kind: how many of those that are judged meet their aim, and the ratios of all; of curves and so on nothing."""
+    """By kind and aim: how many of those that are judged meet it, and the ratios of all; of curves and so on nothing."""
     lines = []
     for kind, begin, figure in _KINDS:
         aimed = [
@@ -69,13 +69,15 @@ def aims(rows: Rows) -> list[str]:
             for told in figures.values()
             if told["target"] is not None and figure in {"", told["figure"]}
         ]
-        judged = [told for told in aimed if told["met"] is not None]
-        if judged:
-            targets = " or ".join(dict.fromkeys(told["target"] for told in judged))
+        by_target: dict[str, list[Mapping[str, Any]]] = {}
+        for told in aimed:
+            if told["met"] is not None:
+                by_target.setdefault(told["target"], []).append(told)
+        for target, judged in by_target.items():
             # A share of what is possible is ours alone.
             ratios = Spread.of([told["barnabas"]["median"] if figure == PHYSICAL else told["ratio"] for told in judged])
             met = sum(told["met"] for told in judged)
-            lines.append([kind, targets, f"{met} of {len(judged)}", f"{ratios} x"])
+            lines.append([kind, target, f"{met} of {len(judged)}", f"{ratios} x"])
     return table(["", "aim", "met", "ratio: median (least to greatest)"], lines)
 
 

@@ -87,7 +87,7 @@ def _cells(result: Result) -> dict[str, str]:
         "Barnabas": str(result.barnabas),
         "Kafka": "" if result.rival is None else f"{result.rival}, {result.rival_version}",
         "ratio": "" if result.ratio is None or is_absolute else f"{result.ratio:.2f} x",
-        "aim": "" if result.target is None else str(result.target),
+        "aim": result.aim or "",
         "met": met,
         _LIMITERS: limited_by(result.limiter),
     }

@@ -214,6 +214,16 @@ def test_both_bounds_of_an_aim_have_to_hold() -> None:
     assert str(target) == "at most 0.3 x and 90"
 
 
+def test_an_aim_that_is_no_ratio_is_told_with_its_unit_and_without_a_ratio() -> None:
+    def told(target: Target) -> str:
+        runs = {"here": [[Figure("PSS", 60.0, "MB")]], "2.7.2": [[Figure("PSS", 300.0, "MB")]]}
+        return as_markdown(Comparison(results("row", runs, {"PSS": target})), ABOUT)
+
+    assert "| 300, 2.7.2 |  | at most 90 MB | yes |" in told(Target(at_least=False, absolute=90.0))
+    both = Target(at_least=False, ratio=0.3, absolute=90.0)
+    assert "| 300, 2.7.2 | 0.20 x | at most 0.3 x and 90 MB | yes |" in told(both)
+
+
 def test_a_figure_without_an_aim_is_shown_and_not_judged() -> None:
     assert only(results("row", {"here": [cost(1.0)], "2.7.2": [cost(2.0)]}, {})).met is None
 

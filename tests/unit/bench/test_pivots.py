@@ -145,9 +145,15 @@ def test_of_each_kind_of_aim_it_is_told_how_many_are_met(tmp_path: Path) -> None
         told.add(f"produce, {name}", ours, kafka, {MB_S: MORE, CPU_S_GB: LESS_CPU})
     share = Target(at_least=True, absolute=0.7)
     told.add("consume, a", [figures({MB_S: 100, CPU_S_GB: 1.0, PHYSICAL: 0.8})], kafka, {PHYSICAL: share})
+    for at_least, ratio in ((0.8, 0.9), (1.0, 1.5)):
+        theirs = [figures({REQUESTS_S: 100})]
+        aim = {REQUESTS_S: Target(at_least=True, ratio=at_least)}
+        told.add(f"one record a request, {ratio}", [figures({REQUESTS_S: 100 * ratio})], theirs, aim)
     told.add("recovery", [figures({"seconds": 1.0})], [figures({"seconds": 2.0})])
     assert aims(rows_of([told.path]))[2:] == [
         "| MB/s, produce | at least 1.2 x | 2 of 3 | 1.30 (0.90 to 1.50) x |",
         "| broker CPU s/GB, produce | at most 0.6 x | 0 of 4 | 0.70 x |",
         "| consume, of a bare sendfile loop's rate | at least 0.7 | 1 of 1 | 0.80 x |",
+        "| one record a request | at least 0.8 x | 1 of 1 | 0.90 x |",
+        "| one record a request | at least 1 x | 1 of 1 | 1.50 x |",
     ]

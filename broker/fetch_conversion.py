@@ -35,6 +35,9 @@ def refuse_zstd(reads: Sequence[PartitionRead], broker: Services) -> None:
 
 async def convert_reads(reads: Sequence[PartitionRead], broker: Services, *, version: int, is_follower: bool) -> None:
     """Convert what needs it, a partition after the other. Slices that are not sent then are released."""
+    if all(read.records is None for read in reads):
+        # It waits for no other's conversion.
+        return
     to_magic = newest_magic_of(version)
     try:
         async with broker.conversions.place:

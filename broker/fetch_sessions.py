@@ -159,6 +159,8 @@ class FetchSession:
         if self._parked is not None:
             self._parked.interrupted()
         self._parked = request
+        if self._is_closed:
+            request.interrupted()
 
     def unpark(self, request: ParkedFetch) -> None:
         if self._parked is request:

@@ -75,6 +75,7 @@ class Fetcher:
         self._now_ms = ports.clock.monotonic_ms
         self._connection: LeaderConnection | None = None
         self._failures = 0
+        self._told_reason = ""
         self._session = FetcherSession()
         self._partitions: dict[TopicPartition, Followed] = {}
         self._truncating: dict[TopicPartition, Followed] = {}
@@ -121,7 +122,9 @@ class Fetcher:
                     self._lose_connection(error)
                     await asyncio.sleep(self._backoff_ms(self._failures) / 1000)
                 else:
-                    self._failures = 0
+                    if self._failures:
+                        log.info("%s: fetches from broker %d again", self._name, self.leader_id)
+                        self._failures, self._told_reason = 0, ""
         finally:
             if self._connection is not None:
                 self._connection.close("the fetcher stops")
@@ -159,11 +162,13 @@ class Fetcher:
         if address is None:
             raise ConnectionFailed(f"broker {self.leader_id} is not known to live")
         self._connection = connection = await self._ports.connect(address, self._name)
-        log.info("%s: connected to broker %d at %s", self._name, self.leader_id, address)
+        if not self._failures:
+            log.info("%s: connected to broker %d at %s", self._name, self.leader_id, address)
         return connection
 
     def _lose_connection(self, error: ClientError) -> None:
-        if not self._failures:
+        if str(error) != self._told_reason:
+            self._told_reason = str(error)
             log.warning("%s: cannot fetch from broker %d: %s", self._name, self.leader_id, error)
         self._failures += 1
         self._session.on_failure()

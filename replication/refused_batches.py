@@ -17,7 +17,7 @@ from typing import Final
 
 from barnabas.protocol.batch import CURRENT_MAGIC, HEADER_BYTES
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerState
+from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState
 from replication.acknowledgements import PartitionRefused
 from replication.leader import LeaderState
 
@@ -73,20 +73,23 @@ class RefusedBatches:
     def check(self, records: memoryview, producers: ProducerState) -> None:
         """Let the batch pass unless it stands behind a refused one. Raises PartitionRefused, as that one was.
 
-        What was refused here may be in the log since: another leader took it, while this broker followed.
+        What was refused may be in the log: another leader took it meanwhile, or it was one that came again. Then what
+        the log lacks next is waited for.
         """
         producer = _producer_of(records)
         known = None if producer is None else self._by_producer.get(producer[0])
         if producer is None or known is None:
             return
         producer_id, epoch, sequence = producer
-        if epoch == known.epoch and _is_behind(sequence, known.sequence):
-            known.behind += 1
-            if known.behind <= IN_FLIGHT_BEHIND and not _has(producers, producer_id, epoch, known.sequence):
-                raise PartitionRefused(known.error, known.message)
-        elif epoch == known.epoch and sequence != known.sequence:
-            # One that was sent before it, and is tried again.
-            return
+        if epoch == known.epoch:
+            waited = _waited_for(known, producers.get(producer_id))
+            if _is_behind(sequence, waited):
+                known.behind += 1
+                if known.behind <= IN_FLIGHT_BEHIND:
+                    raise PartitionRefused(known.error, known.message)
+            elif sequence not in (waited, known.sequence):
+                # One that was sent before it, and is tried again.
+                return
         del self._by_producer[producer_id]
 
 
@@ -107,12 +110,12 @@ def is_moving_over(
     )
 
 
-def _has(producers: ProducerState, producer_id: int, epoch: int, sequence: int) -> bool:
-    """Whether the log has what the producer sent under this number."""
-    entry = producers.get(producer_id)
-    if entry is None or entry.epoch != epoch or not entry.batches:
-        return False
-    return not _is_behind(sequence, entry.last_sequence)
+def _waited_for(refused: _Refused, entry: ProducerEntry | None) -> int:
+    """The sequence that must come first: the refused one's, or the next where the log has that one."""
+    if entry is None or entry.epoch != refused.epoch or not entry.batches:
+        return refused.sequence
+    last = entry.last_sequence
+    return refused.sequence if _is_behind(refused.sequence, last) else (last + 1) & MAX_SEQUENCE
 
 
 def _is_behind(sequence: int, other: int) -> bool:

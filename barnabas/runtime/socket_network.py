@@ -209,7 +209,12 @@ class SocketNetwork:
             return
         self._connections[connection] = None
         connection.bind(accept(connection))
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketProtocol(connection), peer)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketProtocol(connection), peer)
+        except OSError as error:
+            log.error("%s: cannot be served: %s", host, error)
+            peer.close()
+            connection.connection_lost(error)
 
     def _size_buffers(self, peer: socket.socket, host: str) -> None:
         """What the options leave open is the kernel's to choose, but for what comes from this host."""

@@ -103,15 +103,17 @@ class Runner:
         self._scratch.mkdir()
         self._journal = journal
         self._tell = tell
+        self._places: dict[str, int] = {}
         self._failures: Counter[tuple[str, str]] = Counter()
         self._reasons: dict[tuple[str, str], str] = {}
 
     def compare(self, rows: Sequence[Row]) -> Comparison:
         """All rows, each on every contestant, as often as the journal does not have it yet."""
+        self._places = {row.name: place for place, row in enumerate(rows)}
         with contextlib.suppress(OutOfTime):
-            for place, block in enumerate(blocks([row for row in rows if not self._is_done(row)])):
+            for block in blocks([row for row in rows if not self._is_done(row)]):
                 if block[0].is_fresh:
-                    self._fresh(block[0], place)
+                    self._fresh(block[0])
                 else:
                     self._together(block)
         return self.found(rows)
@@ -166,14 +168,17 @@ class Runner:
                 except Exception as error:  # noqa: BLE001 - the others go on; it is tried again
                     self._tell(f"{seat.contestant} does not start: {_short(error)}")
             for number in range(self._plan.rounds):
-                for place, row in enumerate(block):
-                    # One round of many rows is not always begun by the same system.
-                    for seat in in_turn(seats, number + place):
+                for row in block:
+                    for seat in in_turn(seats, self._turn(number, row)):
                         self._run(number, row, seat, [each for each in seats if each is not seat])
 
-    def _fresh(self, row: Row, place: int) -> None:
+    def _turn(self, number: int, row: Row) -> int:
+        """One round of many rows is not always begun by the same system."""
+        return number + 2 * self._places[row.name]
+
+    def _fresh(self, row: Row) -> None:
         for number in range(self._plan.rounds):
-            for contestant in in_turn(self._contestants, number + place):
+            for contestant in in_turn(self._contestants, self._turn(number, row)):
                 seat = self._seat(contestant, row, lambda _: None)
                 with contextlib.closing(seat):
                     self._run(number, row, seat, [])

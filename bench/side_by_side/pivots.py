@@ -59,7 +59,7 @@ def rows_of(files: Iterable[Path]) -> Rows:
 
 
 def aims(rows: Rows) -> list[str]:
-    """By kind and aim: how many of those that are judged meet it, and the ratios of all; of curves and so on nothing."""
+    """By kind and aim: how many of those that are judged meet it, and the ratios of all; of curves nothing."""
     lines = []
     for kind, begin, figure in _KINDS:
         aimed = [

@@ -152,8 +152,12 @@ def test_of_one_round_not_all_rows_are_begun_by_the_same_system(runner: Callable
         firsts.append(run.cluster.contestant.version)
         return [Figure("seconds", 1.0, "s")]
 
-    runner(1).compare([Row(name, measure, is_fresh=is_fresh) for name in "abcd"])
-    assert firsts[::2] == ["here", "2.7.2", "2.7.2", "here"]
+    rows = [Row(name, measure, is_fresh=is_fresh) for name in "abcd"]
+    runner(1).compare(rows)
+    assert firsts[::2] == ["here", "2.7.2", "here", "2.7.2"]
+    firsts.clear()
+    runner(2).compare(rows[1:2])
+    assert firsts == ["here", "2.7.2", "2.7.2", "here"], "in two rounds one order and its reverse"
 
 
 def test_fresh_rows_and_small_blocks_come_first_and_those_that_restart_brokers_stand_apart() -> None:

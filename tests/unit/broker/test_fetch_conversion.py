@@ -226,6 +226,16 @@ async def test_an_old_client_that_goes_leaves_nothing_pinned() -> None:
     assert not partition._watchers
 
 
+@virtual_time
+async def test_an_old_client_that_is_sent_nothing_waits_for_no_conversion_of_others() -> None:
+    broker, _ = await leading()
+    places = broker.services.conversions.place
+    for _ in range(8):
+        await places.acquire()
+    answer = await asyncio.wait_for(ask(broker, 9, version=2), 1)
+    assert answer.errors()[T0] is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 @pytest.mark.parametrize("version", [0, 3, 4, 9, 10])
 def test_a_topic_of_zstd_is_answered_since_version_10(version: int) -> None:
     @virtual_time

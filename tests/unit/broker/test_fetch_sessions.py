@@ -184,6 +184,13 @@ def test_a_session_that_is_closed_watches_nothing_any_more_and_interrupts_who_wa
     assert replica.watchers == []
 
 
+def test_who_would_wait_in_a_session_that_is_closed_is_answered(client: Client) -> None:
+    session, parked = session_of(client.begin(0)), Parked()
+    client.fetch(session.session_id, FINAL_EPOCH, [])
+    session.park(parked)
+    assert parked.interruptions == 1
+
+
 def test_a_partition_that_is_named_again_gets_its_new_limit(client: Client) -> None:
     session_id = client.begin(0, 1).session_id
     narrower = WantedPartition(TopicPartition("t", 0), fetch_offset=0, max_bytes=7)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.protocol.batch import read_header
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch
 from barnabas.storage.append import AppendRejected
@@ -25,9 +26,9 @@ def refused(sequence: int = 10) -> RefusedBatches:
     return batches
 
 
-def is_refused(batches: RefusedBatches, records: memoryview) -> bool:
+def is_refused(batches: RefusedBatches, records: memoryview, producers: ProducerState | None = None) -> bool:
     try:
-        batches.check(records, ProducerState())
+        batches.check(records, producers or ProducerState())
     except PartitionRefused as refusal:
         return (refusal.error, refusal.message) == (ErrorCode.NOT_ENOUGH_REPLICAS, "why")
     return False
@@ -145,6 +146,39 @@ async def test_what_another_leader_has_taken_of_it_before_does_not_count() -> No
     with pytest.raises(PartitionRefused) as behind:
         partition.try_append(sent(2), acks=-1)
     assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@virtual_time
+async def test_of_a_batch_that_came_again_and_was_refused_the_next_one_is_waited_for() -> None:
+    world = await ReplicaWorld().open()
+    partition = await world.lead()
+    assert partition.try_append(sent(0), acks=-1) is not None
+    partition.set_min_in_sync_replicas(2)
+    for sequence in (0, 1):
+        with pytest.raises(PartitionRefused):
+            partition.try_append(sent(sequence), acks=-1)
+    partition.set_min_in_sync_replicas(1)
+    with pytest.raises(PartitionRefused) as behind:
+        partition.try_append(sent(2), acks=-1)
+    assert behind.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    for sequence in (0, 1, 2):
+        assert partition.try_append(sent(sequence), acks=-1) is not None
+
+
+@pytest.mark.parametrize(("first", "next_one"), [(MAX_SEQUENCE - 1, MAX_SEQUENCE), (MAX_SEQUENCE, 0), (0, 1)])
+def test_of_what_the_log_has_the_next_one_is_waited_for_around_the_end_of_sequences(first: int, next_one: int) -> None:
+    producers = ProducerState()
+    producers.apply_batch(read_header(sent(first)), base_offset=0)
+    batches = refused(first)
+    assert is_refused(batches, sent((next_one + 1) & MAX_SEQUENCE), producers)
+    assert not is_refused(batches, sent(next_one), producers)
+    assert not batches
+
+
+def test_what_the_log_has_of_another_epoch_does_not_count() -> None:
+    producers = ProducerState()
+    producers.apply_batch(read_header(sent(20, epoch=1)), base_offset=0)
+    assert is_refused(refused(), sent(11), producers)
 
 
 @virtual_time

@@ -327,3 +327,32 @@ async def test_a_connection_that_the_loop_does_not_take_leaves_nothing(open_side
     await until(lambda: bool(side.sinks) and side.sinks[0].gone.is_set() and sockets() == before)
     assert sinks[0].gone.is_set()
     assert not side.network._peers
+
+
+@pytest.mark.interpreted
+async def test_nor_does_one_that_was_accepted_and_others_are_served(open_side, monkeypatch) -> None:
+    side = await open_side()
+    loop = asyncio.get_running_loop()
+
+    class Loop:
+        """It takes no socket."""
+
+        async def connect_accepted_socket(self, *_: object) -> None:
+            raise OSError(12, "Cannot allocate memory")
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(loop, name)
+
+    before = sockets()
+    with monkeypatch.context() as patch:
+        patch.setattr(socket_network.asyncio, "get_running_loop", Loop)
+        _, writer = await asyncio.open_connection("127.0.0.1", side.listener.port)
+        await until(lambda: bool(side.sinks) and side.sinks[0].gone.is_set())
+    writer.close()
+    await until(lambda: sockets() == before)
+    assert not side.network._connections
+    side.sinks.clear()
+    _, writer, sink = await side.connect()
+    writer.write(framed(b"hello"))
+    await until(lambda: sink.frames == [b"hello"])
+    writer.close()

@@ -324,8 +324,7 @@ class ClientConnection:
     def _on_done(self, answer: _Answer, future: Later, frame: bytearray | None) -> None:
         if frame is not None:
             self._connection.frame_finished(frame)
-        is_running = self._running is future
-        if is_running:
+        if self._running is future:
             self._running = None
         if answer.parked is future:
             answer.parked = None
@@ -346,11 +345,11 @@ class ClientConnection:
                 self._settle(answer, result)
             else:
                 self._ready(answer, result)
-            if is_running and not (self._answers or self._waiting) and self._is_reading:
-                self.frames_done()
-            else:
+            if self._answers or self._waiting or not self._is_reading:
                 # What was parked is told in the middle of another request, and perhaps with others of this connection.
                 self._start_waiting_soon()
+            else:
+                self.frames_done()
             return
         if not answer.is_dropped:
             self._fail(answer, reason)

@@ -1,9 +1,9 @@
 """Answers to several peers in one turn of the loop leave together.
 
 A send to a process that sleeps wakes it, which costs about as much as the rest of the send. A process with many
-connections sleeps before the first of several answers only, so a connection that comes right after another one leaves
-its answer to the end of the turn. It leaves earlier where many wait, or where it has waited for a millisecond when
-the next peer has its say. A connection that has the loop for itself sends at once.
+connections sleeps before the first of several answers only, so a connection that comes right after others leaves its
+answer to the end of the turn. It leaves earlier where many wait, or where it has waited for a millisecond when the
+next peer has its say. A connection that has the loop for itself, or shares it with one other, sends at once.
 """
 
 import asyncio
@@ -24,11 +24,13 @@ class Sender(Protocol):
 class GatheredSends:
     """Of the connections that a broker has accepted."""
 
-    __slots__ = ("_is_due", "_latest", "_now_s", "_since_s", "_waiting")
+    __slots__ = ("_before", "_is_due", "_latest", "_now_s", "_since_s", "_waiting")
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._latest: Sender | None = None
+        self._before: Sender | None = None
+        """The one before the latest, another one."""
         self._waiting: list[Sender] = []
         self._since_s = 0.0
         self._is_due = False
@@ -40,15 +42,17 @@ class GatheredSends:
 
     def add(self, sender: Sender) -> None:
         """Have the sender send, now or at the end of this turn at the latest."""
+        is_one_of_two = sender is self._latest or sender is self._before
+        if sender is not self._latest:
+            self._before, self._latest = self._latest, sender
         if not self._waiting:
-            if sender is self._latest:
+            if is_one_of_two:
                 self._tell(sender)
                 return
             self._since_s = self._now_s()
             if not self._is_due:
                 self._is_due = True
                 asyncio.get_running_loop().call_soon(self._end_turn)
-        self._latest = sender
         self._waiting.append(sender)
         if len(self._waiting) >= TOGETHER:
             self._send()
@@ -62,6 +66,8 @@ class GatheredSends:
         """The connection has ended."""
         if sender is self._latest:
             self._latest = None
+        if sender is self._before:
+            self._before = None
 
     def _end_turn(self) -> None:
         self._is_due = False

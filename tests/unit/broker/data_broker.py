@@ -276,6 +276,7 @@ class PeerWire:
         self.unsent_bytes = 0
         self.is_reading = True
         self.frames_held = 0
+        self.flushes = 0
         self.reads = True
         """Whether the peer takes what is sent to it."""
 
@@ -284,6 +285,7 @@ class PeerWire:
         self.queue += parts
 
     def flush(self) -> None:
+        self.flushes += 1
         if not self.reads:
             return
         data = b"".join(_take(part) for part in self.queue)

@@ -192,7 +192,7 @@ async def test_who_leaves_waits_for_no_acknowledgement() -> None:
 
 
 @virtual_time
-async def test_acknowledgements_leave_a_turn_after_the_high_watermark_has_moved() -> None:
+async def test_acknowledgements_leave_together_as_the_high_watermark_moves() -> None:
     broker = await DataBroker().open()
     await broker.world.assign(replicas=(ME, OTHER), isr=(ME, OTHER))
     broker.announce("topic")
@@ -202,6 +202,6 @@ async def test_acknowledgements_leave_a_turn_after_the_high_watermark_has_moved(
         peer.send(ApiKey.PRODUCE, 8, produce_request({partition.topic_partition: batch(value)}))
     await turns(5)
     assert peer.answered == []
+    flushes = peer.wire.flushes
     partition.on_follower_fetch(OTHER, leader_epoch=0, fetch_offset=2, log_start_offset=0)
-    await turns(1)
-    assert peer.answered == [1, 2]
+    assert (peer.answered, peer.wire.flushes - flushes) == ([1, 2], 1)

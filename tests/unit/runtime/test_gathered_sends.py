@@ -6,6 +6,8 @@ import socket
 import struct
 from typing import Any
 
+import pytest
+
 from barnabas.runtime.gathered_sends import LONGEST_S, TOGETHER, GatheredSends
 from barnabas.runtime.network import ConnectionOptions, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
@@ -57,6 +59,22 @@ async def test_one_that_has_the_loop_for_itself_sends_at_once():
     assert desk.sent == ["only", "only"]
 
 
+async def test_two_that_take_turns_send_at_once_and_three_do_not():
+    desk = Desk()
+    one, other, third = (desk.sender(name) for name in ("one", "other", "third"))
+    desk.add(one, other)
+    await asyncio.sleep(0)
+    desk.sent.clear()
+    desk.add(one, other, other, one)
+    assert desk.sent == ["one", "other", "other", "one"]
+    for _ in range(2):
+        desk.sent.clear()
+        desk.add(third, one, other)
+        assert desk.sent == []
+        await asyncio.sleep(0)
+        assert desk.sent == ["third", "one", "other"]
+
+
 async def test_one_that_was_alone_does_not_go_ahead_of_those_that_wait():
     desk = Desk()
     one, other = desk.sender("one"), desk.sender("other")
@@ -94,11 +112,12 @@ async def test_who_has_waited_for_long_sends_when_the_next_has_its_say():
 
 async def test_the_next_turn_has_an_end_of_its_own():
     desk = Desk()
-    one, other = desk.sender("one"), desk.sender("other")
-    for _ in range(3):
-        desk.add(one, other)
+    senders = [desk.sender(name) for name in ("one", "other", "third")]
+    for number in range(3):
+        desk.add(*senders)
+        assert desk.sent == ["one", "other", "third"] * number
         await asyncio.sleep(0)
-    assert desk.sent == ["one", "other"] * 3
+    assert desk.sent == ["one", "other", "third"] * 3
 
 
 async def test_a_failure_is_the_loops_to_handle_and_hinders_no_other():
@@ -173,18 +192,18 @@ class Peer:
 
 async def test_connections_that_are_read_in_one_turn_are_told_at_its_end():
     shared = Shared()
-    one, other = shared.peer("one"), shared.peer("other")
+    one, other, third = (shared.peer(name) for name in ("one", "other", "third"))
     for size in (10, 200_000):
-        one.say(size)
-        other.say(size)
+        for peer in (one, other, third):
+            peer.say(size)
         assert shared.told == []
         await asyncio.sleep(0)
         # A large frame comes in several reads.
-        assert list(dict.fromkeys(shared.told)) == ["one", "other"]
+        assert list(dict.fromkeys(shared.told)) == ["one", "other", "third"]
         shared.told.clear()
-    other.say()
-    other.say()
-    assert shared.told == ["other", "other"], "it has the loop for itself"
+    third.say()
+    third.say()
+    assert shared.told == ["third", "third"], "it has the loop for itself"
 
 
 async def test_a_connection_that_ends_within_the_turn_is_not_told_any_more():
@@ -206,12 +225,16 @@ async def test_connections_that_do_not_gather_are_told_at_once():
     assert shared.told == ["one", "other"]
 
 
-async def test_who_came_last_is_not_kept_when_it_has_ended():
+@pytest.mark.parametrize("others", [0, 1])
+async def test_who_came_last_or_before_that_is_not_kept_when_it_has_ended(others: int):
     shared = Shared()
     peer = shared.peer("one")
     peer.say()
+    behind = [shared.peer("other") for _ in range(others)]
+    for each in behind:
+        each.say()
     await asyncio.sleep(0)
-    assert shared.told == ["one"]
+    assert shared.told[0] == "one"
     is_there = watch(peer.connection)
     gc.disable()
     try:

@@ -139,6 +139,7 @@ async def test_a_log_is_flushed_when_it_had_something_to_flush_for_long_enough(t
     assert log.last_flush_ms == before, "there was nothing to flush"
 
 
+@pytest.mark.interpreted
 async def test_a_log_that_goes_while_it_is_flushed_does_not_keep_the_others_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,9 +121,10 @@ class Result:
     @property
     def aim(self) -> str | None:
         """Its target in words."""
-        if self.target is None or self.target.absolute is None or self.unit == "x":
-            return None if self.target is None else str(self.target)
-        return f"{self.target} {self.unit}"
+        if self.target is None:
+            return None
+        has_unit = self.target.absolute is not None and self.unit != "x"
+        return f"{self.target} {self.unit}" if has_unit else str(self.target)
 
     def as_json(self) -> dict[str, Any]:
         return {

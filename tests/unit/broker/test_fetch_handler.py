@@ -6,10 +6,9 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey, TopicPartition
-from barnabas.protocol.messages.fetch import FetchResponse
 from replication.partition import Partition
 from tests.support.virtual_time import virtual_time
-from tests.unit.broker.data_broker import DataBroker, Fetched, fetch_now, fetch_request, fetched, pins, start_fetch
+from tests.unit.broker.data_broker import DataBroker, Fetched, answer_of, fetch_now, fetch_request, pins, start_fetch
 from tests.unit.replication.replica_world import FLUSH_EACH, ME, OTHER, append_now
 from tests.unit.storage.logs import batch, read_bytes
 
@@ -183,8 +182,8 @@ async def test_a_failed_directory_is_told_in_words_that_the_client_knows() -> No
     broker.world.directory.fail(OSError(errno.EIO, "gone"))
     for version in range(13):
         expected = ErrorCode.KAFKA_STORAGE_ERROR if version >= 6 else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer = start_fetch(broker, fetch_request({T0: 0}), version=version)
-        assert error(Fetched(answer) if isinstance(answer, FetchResponse) else await fetched(answer)) is expected
+        answer = Fetched(await answer_of(start_fetch(broker, fetch_request({T0: 0}), version=version)))
+        assert error(answer) is expected
     assert partition.is_offline
 
 

@@ -7,7 +7,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch
 from barnabas.storage.append import AppendRejected
 from barnabas.storage.producer_state import MAX_SEQUENCE, ProducerState
-from replication.partition import PartitionRefused
+from replication.partition import Partition, PartitionRefused
 from replication.refused_batches import IN_FLIGHT_BEHIND, MOVING_MS, PRODUCERS_KEPT, RefusedBatches
 from tests.support.virtual_time import virtual_time
 from tests.unit.replication.replica_world import ME, OTHER, ReplicaWorld
@@ -32,6 +32,15 @@ def is_refused(batches: RefusedBatches, records: memoryview, producers: Producer
     except PartitionRefused as refusal:
         return (refusal.error, refusal.message) == (ErrorCode.NOT_ENOUGH_REPLICAS, "why")
     return False
+
+
+def refusal_of(
+    partition: Partition, records: memoryview, kind: type[PartitionRefused] | type[AppendRejected]
+) -> ErrorCode:
+    """Why the leader does not take it, by an error of that kind."""
+    with pytest.raises(kind) as refused_by:
+        partition.try_append(records, acks=-1)
+    return refused_by.value.error
 
 
 def test_four_behind_a_refused_batch_are_refused_and_the_fifth_is_told_of_its_gap() -> None:
@@ -94,14 +103,10 @@ async def test_a_producer_whose_replicas_come_back_between_two_batches_hears_of_
         with pytest.raises(PartitionRefused):
             partition.try_append(sent(sequence), acks=-1)
     partition.set_min_in_sync_replicas(1)
-    with pytest.raises(PartitionRefused) as behind:
-        partition.try_append(sent(2), acks=-1)
-    assert behind.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal_of(partition, sent(2), PartitionRefused) is ErrorCode.NOT_ENOUGH_REPLICAS
     for sequence in (0, 1, 2):
         assert partition.try_append(sent(sequence), acks=-1) is not None
-    with pytest.raises(AppendRejected) as gap:
-        partition.try_append(sent(4), acks=-1)
-    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(partition, sent(4), AppendRejected) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @virtual_time
@@ -112,9 +117,7 @@ async def test_nor_does_one_whose_leader_began_between_them() -> None:
     with pytest.raises(PartitionRefused):
         partition.try_append(sent(0), acks=-1)
     assert await world.assign(1) is ErrorCode.NONE
-    with pytest.raises(PartitionRefused) as behind:
-        partition.try_append(sent(1), acks=-1)
-    assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal_of(partition, sent(1), PartitionRefused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.try_append(sent(0), acks=-1) is not None
     assert partition.try_append(sent(1), acks=-1) is not None
 
@@ -143,9 +146,7 @@ async def test_what_another_leader_has_taken_of_it_before_does_not_count() -> No
     records = batch(b"v", producer=(PRODUCER, 0, 0), base_offset=0, leader_epoch=1)
     await partition.append_as_follower(records, leader_epoch=LeaderEpoch(1))
     assert await world.assign(2) is ErrorCode.NONE
-    with pytest.raises(PartitionRefused) as behind:
-        partition.try_append(sent(2), acks=-1)
-    assert behind.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal_of(partition, sent(2), PartitionRefused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @virtual_time
@@ -158,9 +159,7 @@ async def test_of_a_batch_that_came_again_and_was_refused_the_next_one_is_waited
         with pytest.raises(PartitionRefused):
             partition.try_append(sent(sequence), acks=-1)
     partition.set_min_in_sync_replicas(1)
-    with pytest.raises(PartitionRefused) as behind:
-        partition.try_append(sent(2), acks=-1)
-    assert behind.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal_of(partition, sent(2), PartitionRefused) is ErrorCode.NOT_ENOUGH_REPLICAS
     for sequence in (0, 1, 2):
         assert partition.try_append(sent(sequence), acks=-1) is not None
 
@@ -200,13 +199,9 @@ async def test_a_gap_behind_what_went_to_the_leader_before_is_tried_again_for_a_
     assert await world.assign(1) is ErrorCode.NONE
     for later_ms in (0, MOVING_MS - 1):
         world.clock.advance(later_ms)
-        with pytest.raises(PartitionRefused) as moving:
-            partition.try_append(sent(2), acks=-1)
-        assert moving.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert refusal_of(partition, sent(2), PartitionRefused) is ErrorCode.NOT_ENOUGH_REPLICAS
     world.clock.advance(1)
-    with pytest.raises(AppendRejected) as gap:
-        partition.try_append(sent(2), acks=-1)
-    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(partition, sent(2), AppendRejected) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @virtual_time
@@ -216,6 +211,4 @@ async def test_a_producer_that_has_reached_the_new_leader_is_told_of_its_gap_at_
     assert partition.try_append(sent(0), acks=-1) is not None
     assert await world.assign(1) is ErrorCode.NONE
     assert partition.try_append(sent(1), acks=-1) is not None
-    with pytest.raises(AppendRejected) as gap:
-        partition.try_append(sent(3), acks=-1)
-    assert gap.value.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(partition, sent(3), AppendRejected) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

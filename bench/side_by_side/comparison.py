@@ -7,6 +7,7 @@ broke is started and warmed again. What could not be run, or not often enough, i
 import contextlib
 import math
 import os
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from bench.side_by_side.figures import OURS, Figure, Result, results
 from bench.side_by_side.journal import Journal
 from bench.side_by_side.row import Incomplete, Row, Run
 from bench.side_by_side.seats import Seat
-from bench.side_by_side.usage import Account
+from bench.side_by_side.usage import Account, loop_ms
 
 T = TypeVar("T")
 
@@ -214,7 +215,7 @@ class Runner:
         self._journal.add(row.name, version, told, commands, incomplete)
         values = ", ".join(f"{each.name} {each.value:.4g}" for each in told)
         lacking = f" | INCOMPLETE: {incomplete}" if incomplete else ""
-        elsewhere = f"{told[0].elsewhere or 0.0:.2f} cores elsewhere"
+        elsewhere = f"{told[0].elsewhere or 0.0:.2f} cores elsewhere, loop {told[0].loop_ms or 0.0:.0f} ms"
         self._tell(f"round {number + 1} | {row.name} | {cluster} | {values} | {told[0].limiter}, {elsewhere}{lacking}")
 
     def _measure(self, row: Row, cluster: RunningCluster, rivals: Sequence[int]) -> tuple[list[Figure], str]:
@@ -222,13 +223,15 @@ class Runner:
         # What the run before has written is not flushed at the expense of this one.
         os.sync()
         time.sleep(_SETTLE_S if self._plan.warms else 0)
+        loop_before_ms = loop_ms()
         before, incomplete = Account.now(rivals), ""
         try:
             figures = row.measure(Run(cluster, self._scratch, self._plan.scale))
         except Incomplete as error:
             figures, incomplete = error.figures, _short(error)
         elsewhere = Account.now(rivals).elsewhere_since(before)
-        return [replace(figure, elsewhere=elsewhere) for figure in figures], incomplete
+        loops_ms = statistics.fmean((loop_before_ms, loop_ms()))
+        return [replace(figure, elsewhere=elsewhere, loop_ms=loops_ms) for figure in figures], incomplete
 
     def _check_time(self) -> None:
         if time.monotonic() > self._plan.ends_s:

@@ -62,6 +62,8 @@ class Figure:
     """Why this run says too little to be held against an aim."""
     elsewhere: float | None = None
     """Cores that were used meanwhile by what is no part of the comparison; None where nobody asked."""
+    loop_ms: float | None = None
+    """How fast the CPUs were: `usage.loop_ms`, the mean of right before and right after; None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ class Result:
     """Why what has an aim is not held against it."""
     elsewhere: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By version and round: cores that something else used. Empty where nobody asked."""
+    loop_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By version and round: how fast the CPUs were. Empty where nobody asked."""
     runs: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By version and round: what was measured."""
 
@@ -143,6 +147,7 @@ class Result:
             "rounds": dict(self.rounds),
             "shares": {version: list(told) for version, told in self.shares.items()},
             "elsewhere_cores": {version: list(told) for version, told in self.elsewhere.items()},
+            "loop_ms": {version: list(told) for version, told in self.loop_ms.items()},
             "others": {version: spread.as_json() for version, spread in self.others.items()},
             "runs": {version: list(told) for version, told in self.runs.items()},
         }
@@ -200,19 +205,21 @@ def _result(row: str, figure: Figure, runs: Runs, target: Target | None, rival: 
     told = Result(
         row, figure.name, figure.unit, ours, theirs, best, ratio, target, met, limiter, spreads, rounds, shares
     )
-    elsewhere = {
-        version: cores
-        for version, each in found.items()
-        if (cores := [run.elsewhere for run in each if run.elsewhere is not None])
-    }
     return replace(
         told,
         at=figure.at,
         is_bound_elsewhere=bool(bound_by),
         unjudged=unjudged,
-        elsewhere=elsewhere,
+        elsewhere=_told({version: [each.elsewhere for each in figures] for version, figures in found.items()}),
+        loop_ms=_told({version: [each.loop_ms for each in figures] for version, figures in found.items()}),
         runs={version: [each.value for each in figures] for version, figures in found.items()},
     )
+
+
+def _told(runs: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
+    """Of the rounds in which it was asked for; of no version without one."""
+    told = {version: [each for each in values if each is not None] for version, values in runs.items()}
+    return {version: values for version, values in told.items() if values}
 
 
 def _bound_by(ours: str, theirs: str | None) -> frozenset[str]:

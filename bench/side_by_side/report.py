@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bench.side_by_side.comparison import Comparison
-from bench.side_by_side.figures import OURS, SMOKE, Result
+from bench.side_by_side.figures import OURS, SMOKE, Result, Spread
 
 NOISE_CORES: Final = 0.3
 """What else may use the machine without being named."""
@@ -45,6 +45,7 @@ def as_markdown(comparison: Comparison, about: Mapping[str, Any]) -> str:
     met = f"{sum(result.met is True for result in judged)} of {len(judged)} aims met."
     lines += ["", met if comparison.judges else "A smoke run, of tiny loads on cold systems: nothing is judged."]
     lines += [f"Something else used the machine: {told}" for told in _noise(comparison.results)]
+    lines += _speed(comparison.results)
     lines += [f"Left out: {row}: {reason}" for row, reason in comparison.left_out.items()]
     return "\n".join(lines) + "\n"
 
@@ -64,6 +65,15 @@ def _noise(results: Iterable[Result]) -> list[str]:
                     told = f"{cores:.2f} cores in round {number} of {name}"
                     noisy.setdefault(result.row, {})[told] = None
     return [f"{row}: {', '.join(told)}" for row, told in noisy.items()]
+
+
+def _speed(results: Iterable[Result]) -> list[str]:
+    """A line on how fast the CPUs were over all runs; none where nobody asked."""
+    # All figures of a row are of the same runs.
+    of_rows = {result.row: result.loop_ms for result in results}
+    if not (runs_ms := [each for told in of_rows.values() for rounds in told.values() for each in rounds]):
+        return []
+    return [f"Beside the runs a loop of Python took {Spread.of(runs_ms)} ms: so fast the processors were."]
 
 
 def _table(results: Iterable[Result], columns: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ is asked of the machine: ZooKeeper, the kernel's flushers and a host that takes 
 
 import contextlib
 import os
+import statistics
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,8 @@ DISK: Final = 0.5
 _LEAST_TICKS: Final = 50
 """From so many of the kernel's clock on CPU is counted well enough to be held against an aim."""
 _LOOK_S: Final = 0.05
+_LOOPS: Final = 1_000_000
+"""Some 20 ms."""
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _STAT: Final = Path("/proc/stat")
 
@@ -108,6 +111,26 @@ class Usage:
 def usable_cpus() -> AbstractSet[int]:
     """Those that this process may run on, and what it starts."""
     return os.sched_getaffinity(0)
+
+
+def loop_ms(clock: Callable[[], float] = time.perf_counter) -> float:
+    """How long a loop of Python takes, the mean of all usable CPUs: what a virtual one does in a second changes.
+
+    Its host lends its cores, and two threads of a core to two guests, and no clock in here says when. For the moment
+    this thread runs on one CPU after the other.
+    """
+    cpus = usable_cpus()
+    taken_s = []
+    try:
+        for cpu in cpus:
+            os.sched_setaffinity(0, {cpu})
+            began_s = clock()
+            for _ in range(_LOOPS):
+                pass
+            taken_s.append(clock() - began_s)
+    finally:
+        os.sched_setaffinity(0, cpus)
+    return statistics.fmean(taken_s) * 1000
 
 
 def too_few_ticks(cpu_seconds: float) -> str:

@@ -58,15 +58,15 @@ def latency(rate: int, acks: int) -> Row:
 
 def rows() -> list[Row]:
     core = [
-        single_records(in_flight=1, requests=40_000, at_least=0.8),
-        single_records(in_flight=100, requests=100_000, at_least=1.0),
+        single_records(in_flight=1, requests=80_000, at_least=0.8),
+        single_records(in_flight=100, requests=200_000, at_least=1.0),
         latency(10_000, 1),
         latency(10_000, -1),
     ]
     others = [
-        single_records(in_flight=5, requests=80_000, at_least=0.8),
-        single_records(in_flight=1, connections=50, requests=80_000, at_least=0.8),
-        single_records(in_flight=1, connections=500, requests=80_000, at_least=0.8),
+        single_records(in_flight=5, requests=160_000, at_least=0.8),
+        single_records(in_flight=1, connections=50, requests=400_000, at_least=0.8),
+        single_records(in_flight=1, connections=500, requests=400_000, at_least=0.8),
         *(latency(rate, acks) for rate in (1_000, 50_000) for acks in (1, -1)),
     ]
     return [*(replace(row, is_core=True) for row in core), *others]

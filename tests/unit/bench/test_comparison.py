@@ -266,9 +266,10 @@ def test_warming_takes_two_gigabytes_and_a_minute_a_broker(
     assert sizes.count(100) == sizes.count(1000)
 
 
-def test_what_else_used_the_machine_is_kept_of_each_run(runner: Callable[..., Runner]) -> None:
+def test_what_else_used_the_machine_and_how_fast_that_was_is_kept_of_each_run(runner: Callable[..., Runner]) -> None:
     (result,) = runner(3).compare([row("a")]).results
-    assert {version: len(cores) for version, cores in result.elsewhere.items()} == {"here": 3, "2.7.2": 3}
+    for told in (result.elsewhere, result.loop_ms):
+        assert {version: len(each) for version, each in told.items()} == {"here": 3, "2.7.2": 3}
 
 
 @pytest.mark.parametrize(("scale", "warms"), [(1.0, False), (0.005, True)])

@@ -192,6 +192,19 @@ def test_what_else_used_the_machine_is_told_of_the_runs_in_which_it_was_much() -
     assert results("row", {"here": [rate(1)]}, {})[0].as_json()["elsewhere_cores"] == {}
 
 
+def test_how_fast_the_processors_were_is_told_of_every_run_once() -> None:
+    def at(*loops_ms: float) -> list[list[Figure]]:
+        return [[replace(figure, loop_ms=each) for figure in (*rate(150), *cost(1.0))] for each in loops_ms]
+
+    found = results("row", {"here": at(20.0, 22.0), "2.7.2": at(41.0)}, {"MB/s": MORE})
+    assert found[1].as_json()["loop_ms"] == {"here": [20.0, 22.0], "2.7.2": [41.0]}
+    told = [line for line in as_markdown(Comparison(found), ABOUT).splitlines() if "a loop of Python" in line]
+    assert told == ["Beside the runs a loop of Python took 22.0 (20.0 to 41.0) ms: so fast the processors were."]
+    without = results("row", {"here": [rate(1)]}, {})
+    assert without[0].as_json()["loop_ms"] == {}
+    assert "a loop of Python" not in as_markdown(Comparison(without), ABOUT)
+
+
 def test_what_has_no_aim_is_told_apart() -> None:
     runs = {"here": [[*rate(150), *cost(1)], [*rate(160), *cost(2)]], "2.7.2": [[*rate(100), *cost(2)]] * 2}
     table = as_markdown(Comparison(results("row", runs, {"MB/s": MORE})), ABOUT)

@@ -17,8 +17,10 @@ from bench.side_by_side.usage import (
     Look,
     Machine,
     Usage,
+    loop_ms,
     run_clients,
     too_few_ticks,
+    usable_cpus,
     watch,
     watch_machine,
     watch_start,
@@ -191,6 +193,20 @@ def test_who_has_ended_is_counted_by_whom_it_had_or_not_at_all() -> None:
     # The broker was killed, waited for and so counted, and its worker left behind.
     killed = Account(1.0, 2.0, {1: (0, 21.0)})
     assert killed.elsewhere_since(before) == pytest.approx(1.0)
+
+
+def test_each_processor_has_its_turn_with_the_loop_and_the_thread_may_go_anywhere_again() -> None:
+    cpus, ran_on = usable_cpus(), []
+
+    def clock() -> float:
+        ran_on.append(usable_cpus())
+        return float(sum(range(len(ran_on) + 1)))
+
+    taken_ms = loop_ms(clock)
+    assert ran_on == [{cpu} for cpu in cpus for _ in range(2)]
+    # The second look is 2 s behind the first, the fourth 4 s behind the third, and so on.
+    assert taken_ms == pytest.approx(1000 * (len(cpus) + 1))
+    assert usable_cpus() == cpus
 
 
 def test_what_this_process_starts_is_not_elsewhere() -> None:

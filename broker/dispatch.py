@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from barnabas.protocol.compiler import decoder
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header, request_header_decoder, response_framer
+from barnabas.protocol.frames import decode_request_header, request_header_decoder, response_framer
+from barnabas.protocol.headers import RequestHeader
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.messages.fetch import FetchResponse

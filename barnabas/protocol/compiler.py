@@ -13,6 +13,7 @@ from barnabas.protocol.decoder_source import write_decoder
 from barnabas.protocol.encoder_source import write_encoder, write_framer
 from barnabas.protocol.primitives import Buffer, SizedRecords, TrailingBytes
 from barnabas.protocol.schema import versions_of
+from barnabas.protocol.written_codecs import DECODERS, ENCODERS, FRAMERS
 
 T = TypeVar("T")
 
@@ -61,17 +62,17 @@ def encode_parts(message: object, version: int, *, first: bytes = b"") -> list[b
 
 def _decoder(cls: type[Any], version: int) -> Decode:
     assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
-    return write_decoder(cls, version)
+    return DECODERS.get((cls, version)) or write_decoder(cls, version).compile()
 
 
 def _encoder(cls: type[Any], version: int) -> Encode:
     assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
-    return write_encoder(cls, version)
+    return ENCODERS.get((cls, version)) or write_encoder(cls, version).compile()
 
 
 def _framer(cls: type[Any], version: int, *, tagged_header: bool) -> Frame:
     assert version in versions_of(cls).versions, f"{cls.__name__} has no version {version}"
-    return write_framer(cls, version, tagged_header=tagged_header)
+    return FRAMERS.get((cls, version)) or write_framer(cls, version, tagged_header=tagged_header).compile()
 
 
 decoder: Final = cast("Callable[[type[Any], int], Decode]", functools.cache(_decoder))

@@ -6,7 +6,6 @@ slice, and each count is held against the bytes that remain before its list exis
 """
 
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.protocol.primitives import (
@@ -26,15 +25,16 @@ from barnabas.protocol.schema import ArrayOf, Field, Kind, StructOf, describe, v
 from barnabas.protocol.source import Source, least_bytes, size_of
 
 _ITEM: Final = "items of "
-_UNBOUNDED: Final = 2**62
+_UNBOUNDED: Final = 2**60
+"""What compiled code has in a register."""
 
 
-def write_decoder(cls: type[Any], version: int) -> Callable[..., tuple[Any, int]]:
+def write_decoder(cls: type[Any], version: int, name: str = "decode") -> Source:
     """Return the function (buf, pos, budget) -> (message, position after it) for a version that the class declares.
 
     `budget` bounds the items of all its arrays together; left out, the bytes alone do.
     """
-    return _Decoder(cls, version).compile()
+    return _Decoder(cls, version).write(name)
 
 
 def skip_tagged_fields(buf: Buffer, pos: int, limit: int) -> int:
@@ -77,7 +77,9 @@ class _Decoder:
         self._version = version
         self._flexible = versions_of(cls).is_flexible(version)
         self._run: list[tuple[str, str]] = []
+        self._typed: set[str] = set()
         self._source = Source(
+            f"decoder of {cls.__name__} v{version}",
             InvalidText=InvalidText,
             TruncatedMessage=TruncatedMessage,
             bad_length=bad_length,
@@ -91,10 +93,10 @@ class _Decoder:
             wrong_tag_size=wrong_tag_size,
         )
 
-    def compile(self) -> Callable[..., tuple[Any, int]]:
+    def write(self, name: str) -> Source:
         title = f"{self._cls.__name__} v{self._version}"
         line = self._source.line
-        line(0, f"def decode(buf, pos, budget={_UNBOUNDED}):")
+        line(0, f"def {name}(buf: Any, pos: int, budget: int = {_UNBOUNDED}) -> tuple[Any, int]:")
         line(1, "limit = len(buf)")
         line(1, "try:")
         self._struct(2, self._cls, "message")
@@ -103,7 +105,7 @@ class _Decoder:
         line(2, f"raise TruncatedMessage('{title} ends early') from None")
         line(1, "except UnicodeDecodeError as error:")
         line(2, f"raise InvalidText(f'{title}: {{error}}') from None")
-        return self._source.compile(function="decode", title=f"decoder of {title}")
+        return self._source
 
     def _struct(self, depth: int, cls: type[Any], target: str) -> None:
         """Write lines that leave an instance of `cls` in the variable `target`.
@@ -142,7 +144,7 @@ class _Decoder:
     def _tag_section(self, depth: int, cls: type[Any], count: str, tagged: list[tuple[Field, str]]) -> None:
         line = self._source.line
         for field, variable in tagged:
-            line(depth, f"{variable} = {self._default(field)}")
+            line(depth, f"{self._declared(variable, 'Any')} = {self._default(field)}")
         line(depth, f"if {count}:")
         if not tagged:
             line(depth + 1, "pos = skip_tagged_fields(buf, pos - 1, limit)")
@@ -177,11 +179,13 @@ class _Decoder:
         else:
             code = "B" if compact else ("h" if isinstance(kind, Text) else "i")
             length = self._source.fresh("length")
+            self._source.line(depth, self._declared(length, "int"))
             self._run.append((length, code))
             self._flush(depth)
             if compact:
                 self._long_length(depth, kind, length, label)
             if nullable:
+                self._source.line(depth, self._declared(target, "Any"))
                 self._source.line(depth, f"if {length} == {0 if compact else -1}:")
                 self._source.line(depth + 1, f"{target} = None")
                 self._source.line(depth, "else:")
@@ -229,10 +233,17 @@ class _Decoder:
             line(depth, f"pos += {count} * {least}")
             return
         element = self._source.fresh("item")
-        line(depth, f"{target} = []")
+        line(depth, f"{self._declared(target, 'list[Any]')} = []")
         line(depth, f"for _ in range({count}):")
         self._of_kind(depth + 1, item, element, _ITEM + label, compact=self._flexible, nullable=False)
         line(depth + 1, f"{target}.append({element})")
+
+    def _declared(self, variable: str, of: str) -> str:
+        """The variable, where it is named first with its type: compiled, a length is no object then."""
+        if variable in self._typed:
+            return variable
+        self._typed.add(variable)
+        return f"{variable}: {of}"
 
     def _flush(self, depth: int) -> None:
         """Unpack the run of fixed fields that is waiting."""

@@ -8,7 +8,6 @@ or its field is ignorable.
 """
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from barnabas.protocol.primitives import (
@@ -17,7 +16,6 @@ from barnabas.protocol.primitives import (
     Fixed,
     InvalidText,
     RecordSet,
-    SizedRecords,
     Text,
     UnrepresentableField,
     uvarint,
@@ -26,16 +24,14 @@ from barnabas.protocol.schema import NEVER, ArrayOf, Field, Kind, StructOf, desc
 from barnabas.protocol.source import Source
 
 
-def write_encoder(cls: type[Any], version: int) -> Callable[[Any, bytes], list[bytes | SizedRecords]]:
+def write_encoder(cls: type[Any], version: int, name: str = "encode") -> Source:
     """Return the function (message, bytes to put first) -> parts for a version that the class declares."""
-    return _Encoder(cls, version).compile()
+    return _Encoder(cls, version, "encoder").write(name)
 
 
-def write_framer(
-    cls: type[Any], version: int, *, tagged_header: bool
-) -> Callable[[Any, int], list[bytes | SizedRecords]]:
+def write_framer(cls: type[Any], version: int, name: str = "frame", *, tagged_header: bool) -> Source:
     """Return the function (response, correlation id) -> parts of its whole frame."""
-    return _Encoder(cls, version).compile_framer(tagged_header=tagged_header)
+    return _Encoder(cls, version, "framer").write_framer(name, tagged_header=tagged_header)
 
 
 def absent(what: str, version: int) -> UnrepresentableField:
@@ -48,7 +44,7 @@ def not_nullable(what: str, version: int) -> UnrepresentableField:
     return UnrepresentableField(f"{what} is null, which version {version} does not allow")
 
 
-def text_too_long(what: str, length: int) -> UnrepresentableField:
+def unrepresentable_text(what: str, length: int) -> UnrepresentableField:
     """Return the error for a string longer than any version can carry."""
     return UnrepresentableField(f"{what}: a string of {length} bytes")
 
@@ -62,13 +58,14 @@ def join_tagged_fields(fields: list[tuple[int, bytes]]) -> bytes:
 
 
 class _Encoder:
-    def __init__(self, cls: type[Any], version: int) -> None:
+    def __init__(self, cls: type[Any], version: int, what: str) -> None:
         self._cls = cls
         self._version = version
         self._flexible = versions_of(cls).is_flexible(version)
         self._run: list[tuple[str, str]] = []
-        self._append = "append"
+        self._append = "parts.append"
         self._source = Source(
+            f"{what} of {cls.__name__} v{version}",
             InvalidText=InvalidText,
             UnrepresentableField=UnrepresentableField,
             absent=absent,
@@ -77,26 +74,26 @@ class _Encoder:
             not_nullable=not_nullable,
             pack=struct.pack,
             struct_error=struct.error,
-            text_too_long=text_too_long,
+            unrepresentable_text=unrepresentable_text,
             uvarint=uvarint,
         )
 
-    def compile(self) -> Callable[[Any, bytes], list[bytes | SizedRecords]]:
+    def write(self, name: str) -> Source:
         line = self._source.line
-        line(0, "def encode(message, first):")
+        line(0, f"def {name}(message: Any, first: bytes) -> list[Any]:")
         if self._body("first"):
             line(1, "if parts:")
             line(2, "done.append(join(parts))")
             line(1, "return done")
         else:
             line(1, "return [join(parts)]")
-        return self._source.compile(function="encode", title=f"encoder of {self._title}")
+        return self._source
 
-    def compile_framer(self, *, tagged_header: bool) -> Callable[[Any, int], list[bytes | SizedRecords]]:
+    def write_framer(self, name: str, *, tagged_header: bool) -> Source:
         line = self._source.line
         pack_head = self._source.pack("iix" if tagged_header else "ii")
         header_bytes = 5 if tagged_header else 4
-        line(0, "def frame(message, correlation_id):")
+        line(0, f"def {name}(message: Any, correlation_id: int) -> list[Any]:")
         if self._body("b''"):
             line(1, "if parts:")
             line(2, "done.append(join(parts))")
@@ -105,7 +102,7 @@ class _Encoder:
         else:
             line(1, f"parts[0] = {pack_head}({header_bytes} + sum(map(len, parts)), correlation_id)")
             line(1, "return [join(parts)]")
-        return self._source.compile(function="frame", title=f"framer of {self._title}")
+        return self._source
 
     @property
     def _title(self) -> str:
@@ -119,16 +116,15 @@ class _Encoder:
         line = self._source.line
         has_records = _has_records(self._cls, self._version)
         if has_records:
-            line(1, "done = []")
-        line(1, f"parts = [{first}]")
+            line(1, "done: list[Any] = []")
         line(1, "try:")
-        line(2, "append = parts.append")
+        line(2, f"parts = [{first}]")
         self._struct(2, self._cls, "message")
         self._flush(2)
         line(1, "except struct_error as error:")
         line(2, f"raise UnrepresentableField(f'{self._title}: {{error}}') from None")
-        line(1, "except UnicodeEncodeError as error:")
-        line(2, f"raise InvalidText(f'{self._title}: {{error}}') from None")
+        line(1, "except UnicodeEncodeError as no_text:")
+        line(2, f"raise InvalidText(f'{self._title}: {{no_text}}') from None")
         return has_records
 
     def _struct(self, depth: int, cls: type[Any], holder: str) -> None:
@@ -153,12 +149,12 @@ class _Encoder:
         self._flush(depth)
         outer, line = self._append, self._source.line
         fields = self._source.fresh("tagged")
-        line(depth, f"{fields} = []")
+        line(depth, f"{fields}: list[tuple[int, bytes]] = []")
         for field, value, label in sorted(tagged, key=lambda entry: entry[0].tag or 0):
             content = self._source.fresh("content")
             self._append = f"{content}.append"
             line(depth, f"if {_is_set(field, value)}:")
-            line(depth + 1, f"{content} = []")
+            line(depth + 1, f"{content}: list[bytes] = []")
             self._value(depth + 1, field, value, label)
             self._flush(depth + 1)
             line(depth + 1, f"{fields}.append(({field.tag}, join({content})))")
@@ -243,7 +239,7 @@ class _Encoder:
         self._source.line(depth, "else:")
         if isinstance(kind, Text):
             self._source.line(depth + 1, f"if {length} > {MAX_TEXT_BYTES + 1}:")
-            self._source.line(depth + 2, f"raise text_too_long('{label}', {length} - 1)")
+            self._source.line(depth + 2, f"raise unrepresentable_text('{label}', {length} - 1)")
         self._run = waiting
         self._flush(depth + 1)
         self._source.line(depth + 1, f"{self._append}(uvarint({length}))")

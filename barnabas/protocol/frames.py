@@ -11,18 +11,11 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from barnabas.protocol.compiler import Decode, Frame, decode, decode_whole, decoder, encode, encoder, framer
+from barnabas.protocol.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
-from barnabas.protocol.primitives import (
-    I16,
-    I32,
-    Buffer,
-    NullableStr,
-    SizedRecords,
-    TruncatedMessage,
-    UnknownApiKey,
-)
-from barnabas.protocol.schema import NEVER, field, message
+from barnabas.protocol.primitives import Buffer, SizedRecords, TruncatedMessage, UnknownApiKey
+from barnabas.protocol.schema import NEVER
 
 SIZE_BYTES: Final = 4
 
@@ -32,27 +25,6 @@ _SIZE: Final = Struct(">i")
 _FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     int(key): NEVER if api.flexible is None else api.flexible for key, api in APIS.items()
 }
-
-
-@message(versions=(0, 2), flexible=2)
-class RequestHeader:
-    """Who asks for what: an API, its version, and the number that the response will carry.
-
-    The client id keeps its classic length in the flexible version, so that a broker can read the header of a version
-    that it does not know.
-    """
-
-    api_key: I16 = 0
-    api_version: I16 = 0
-    correlation_id: I32 = 0
-    client_id: NullableStr = field(default="", since=1, ignorable=True, compact=False)
-
-
-@message(versions=(0, 1), flexible=1)
-class ResponseHeader:
-    """Which request is answered."""
-
-    correlation_id: I32 = 0
 
 
 def request_header_version(api_key: int, version: int) -> int:

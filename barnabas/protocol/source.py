@@ -6,18 +6,24 @@ What the schema compiler writes with. Leaves out what the lines mean: `decoder_s
 import linecache
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, Final, cast
 
 from barnabas.protocol.primitives import Blob, Fixed, RecordSet, Text
 from barnabas.protocol.schema import ArrayOf, Kind, describe
 
+PACK: Final = "pack_"
+UNPACK: Final = "unpack_"
+"""What the names of functions begin with that pack and unpack a run of codes, which follow."""
+
 
 class Source:
-    """Collects the lines of one function, then compiles it so that tracebacks show them."""
+    """Collects the lines of one function; `title` stands for its file in tracebacks, which show them."""
 
-    def __init__(self, **constants: Any) -> None:
+    def __init__(self, title: str, **constants: Any) -> None:
+        self.title = title
+        self.constants: dict[str, Any] = {"Any": Any, **constants}
+        """What the lines refer to, by name."""
         self._lines: list[str] = []
-        self._constants: dict[str, Any] = dict(constants)
         self._taken = 0
 
     def line(self, depth: int, text: str) -> None:
@@ -29,27 +35,32 @@ class Source:
         return f"{stem}_{self._taken}"
 
     def class_name(self, cls: type[Any]) -> str:
-        return self._constant(f"{cls.__name__}_class", cls)
+        return self._constant(cls.__name__, cls)
 
     def unpack(self, codes: str) -> str:
         """Return the name of the function that unpacks this run of big-endian codes from a buffer at a position."""
-        return self._constant(f"unpack_{_spelled(codes)}", Struct(">" + codes).unpack_from)
+        return self._constant(f"{UNPACK}{_spelled(codes)}", Struct(">" + codes).unpack_from)
 
     def pack(self, codes: str) -> str:
         """Return the name of the function that packs this run of big-endian codes."""
-        return self._constant(f"pack_{_spelled(codes)}", Struct(">" + codes).pack)
+        return self._constant(f"{PACK}{_spelled(codes)}", Struct(">" + codes).pack)
 
-    def compile(self, *, function: str, title: str) -> Callable[..., Any]:
-        """Return the function of that name; `title` stands for its file in tracebacks."""
-        text = "\n".join(self._lines) + "\n"
-        filename = f"<{title}>"
+    @property
+    def text(self) -> str:
+        """The function as it would stand in a module."""
+        return "\n".join(self._lines) + "\n"
+
+    def compile(self) -> Callable[..., Any]:
+        """Return the function."""
+        text, filename = self.text, f"<{self.title}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        exec(compile(text, filename, "exec"), self._constants)  # noqa: S102 - the lines are ours, made from our classes
-        made: Callable[..., Any] = self._constants[function]
-        return made
+        made: dict[str, Any] = {}
+        exec(compile(text, filename, "exec"), self.constants, made)  # noqa: S102 - the lines are ours, made from our classes
+        (function,) = made.values()
+        return cast("Callable[..., Any]", function)
 
     def _constant(self, name: str, value: Any) -> str:
-        self._constants.setdefault(name, value)
+        assert self.constants.setdefault(name, value) == value or name.startswith((PACK, UNPACK)), f"two of {name}"
         return name
 
 
@@ -68,6 +79,11 @@ def least_bytes(kind: Kind, version: int, *, flexible: bool) -> int:
         return 1 if flexible else 4
     plain = (f for f in describe(kind.cls) if f.present_in(version) and (f.tag is None or not flexible))
     return sum(least_bytes(f.kind, version, flexible=flexible) for f in plain) + (1 if flexible else 0)
+
+
+def codes_of(spelled: str) -> str:
+    """Return the codes that the end of a name of `pack` or `unpack` stands for."""
+    return spelled.replace("t", "?")
 
 
 def _spelled(codes: str) -> str:

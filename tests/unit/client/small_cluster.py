@@ -14,7 +14,8 @@ from barnabas.protocol.batch import place, verify_crc
 from barnabas.protocol.compiler import decode_whole
 from barnabas.protocol.entries import iterate_entries, read_entry
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.protocol.frames import RequestHeader, decode_request_header, frame_response
+from barnabas.protocol.frames import decode_request_header, frame_response
+from barnabas.protocol.headers import RequestHeader
 from barnabas.protocol.ids import ApiKey, TopicPartition
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey

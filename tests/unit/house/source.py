@@ -21,7 +21,7 @@ PRODUCT: Final = (
     "zk_schema",
 )
 OURS: Final = (*PRODUCT, "tests", "bench")
-GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
+GENERATED: Final = ("_pb2.py", "_pb2_grpc.py", "/written_codecs.py")
 LARGEST_TEXT_BYTES: Final = 1_000_000
 
 

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.compiler import decode_whole, encode
 from barnabas.protocol.frames import (
-    RequestHeader,
-    ResponseHeader,
     decode_request_header,
     decode_response_header,
     encode_request_header,
@@ -16,6 +14,7 @@ from barnabas.protocol.frames import (
     request_header_version,
     response_header_version,
 )
+from barnabas.protocol.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest

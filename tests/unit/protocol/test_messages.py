@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from barnabas.protocol.frames import RequestHeader, ResponseHeader
+from barnabas.protocol.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
 from barnabas.protocol.primitives import Blob, Fixed, RecordSet, Text

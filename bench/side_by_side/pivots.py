@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.side_by_side.__main__ import all_rows
-from bench.side_by_side.figures import Spread, short
+from bench.side_by_side.figures import OURS, Spread, exponent, short
 from bench.side_by_side.report import limited_by, table, with_unit
 from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
@@ -86,10 +86,13 @@ def sources(files: Iterable[Path], rows: Rows) -> list[str]:
     lines = []
     for file in files:
         about = json.loads(file.read_text())["about"]
-        counted = sum(told["file"] == str(file) for figures in rows.values() for told in list(figures.values())[:1])
-        if counted:
+        firsts = [next(iter(figures.values())) for figures in rows.values()]
+        if counted := [told for told in firsts if told["file"] == str(file)]:
             what = f"{about['barnabas']}, {about['way_of_records']}"
-            lines.append([about["date"], what, about["tcp_congestion_control"], str(about["rounds"]), str(counted)])
+            # A run that has ended early has fewer of some than it was asked for.
+            rounds = sorted({told["rounds"][OURS] for told in counted})
+            spelled = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+            lines.append([about["date"], what, about["tcp_congestion_control"], spelled, str(len(counted))])
     return table(["measured", "Barnabas", "TCP", "rounds", "rows"], lines)
 
 
@@ -149,19 +152,18 @@ def others(rows: Rows) -> list[str]:
 
 
 def curves(rows: Rows) -> list[str]:
-    """The points of each, ours and at each size those of the better Kafka, and the exponents of both."""
+    """The points of each, ours and at each size those of the better Kafka, and the exponents of both series."""
     lines = []
     for name, figures in rows.items():
         for figure in dict.fromkeys(told["figure"] for told in figures.values() if told["at"] is not None):
             points = [told for told in figures.values() if told["figure"] == figure and told["at"] is not None]
-            exponent = figures.get(f"exponent of {figure}")
             what = f"{name.removeprefix(_GROWTH)}: {with_unit(figure, points[0]['unit'])}"
             ours, kafkas = (
                 ", ".join("" if told[whose] is None else short(told[whose]["median"]) for told in points)
                 for whose in ("barnabas", "kafka")
             )
             sizes = ", ".join(f"{told['at']:g}" for told in points)
-            lines.append([what, sizes, ours, kafkas, _exponent(exponent, "barnabas"), _exponent(exponent, "kafka")])
+            lines.append([what, sizes, ours, kafkas, _exponent(points, "barnabas"), _exponent(points, "kafka")])
     return table(["", "at", "Barnabas", "Kafka", "exponent", "Kafka's"], lines)
 
 
@@ -198,8 +200,9 @@ def _and_kafkas(told: Mapping[str, Any]) -> str:
     return "" if told["kafka"] is None else f" / {short(told['kafka']['median'])}"
 
 
-def _exponent(told: Mapping[str, Any] | None, whose: str) -> str:
-    return "" if told is None or told[whose] is None else f"{told[whose]['median']:.2f}"
+def _exponent(points: Sequence[Mapping[str, Any]], whose: str) -> str:
+    medians = {told["at"]: told[whose]["median"] for told in points if told[whose] is not None}
+    return f"{exponent(medians):.2f}" if len(medians) > 1 else ""
 
 
 def _spread(told: Mapping[str, float]) -> str:

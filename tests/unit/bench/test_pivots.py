@@ -102,7 +102,8 @@ def test_a_rate_of_latency_has_a_line_for_each_of_its_ends(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kafka_fails", [False, True])
 def test_a_curve_is_a_line_of_its_points_with_the_exponents(kafka_fails: bool, tmp_path: Path) -> None:
-    ours = [figures({"PSS": 1.0}, at=10) + figures({"PSS": 2.0}, at=100) + figures({"exponent of PSS": 0.3})]
+    ours = [figures({"PSS": 1.0}, at=10) + figures({"PSS": 2.0}, at=100) + figures({"exponent of PSS": 0.9})]
+    # Of Kafka that is of one version, and the points are of the better one at each size.
     kafka = [] if kafka_fails else ours
     told = Results(tmp_path / "a.json").add("growth, partitions", ours, kafka)
     theirs, exponent = (", ", "") if kafka_fails else ("1.00, 2.00", "0.30")
@@ -124,8 +125,16 @@ def test_tables_without_a_line_are_left_out(tmp_path: Path) -> None:
         "",
         "| measured | Barnabas | TCP | rounds | rows |",
         "| --- | --- | --- | --- | --- |",
-        "| 2026-01-02 | abc, compiled | reno | 5 | 1 |",
+        "| 2026-01-02 | abc, compiled | reno | 1 | 1 |",
     ]
+
+
+def test_a_run_that_ended_early_tells_the_rounds_that_it_had(tmp_path: Path) -> None:
+    told = Results(tmp_path / "a.json")
+    for name, rounds in (("a", 2), ("b", 3)):
+        told.add(name, [figures({"seconds": 1.0})] * rounds, [figures({"seconds": 2.0})] * rounds)
+    (line,) = sources([told.path], rows_of([told.path]))[2:]
+    assert line == "| 2026-01-02 | abc, compiled | reno | 2 to 3 | 2 |"
 
 
 def test_a_file_whose_rows_were_all_measured_again_is_not_told(tmp_path: Path) -> None:

@@ -88,8 +88,9 @@ class Failing:
         return self._controller if self._moves else self.led_first
 
     @contextlib.contextmanager
-    def topic(self, *, first_leader: int, **_: object) -> Iterator[str]:
+    def topic(self, *, first_leader: int, **told: object) -> Iterator[str]:
         self.led_first = first_leader
+        self.told = told
         yield TOPIC
 
     @contextlib.contextmanager
@@ -126,6 +127,10 @@ def test_a_failover_strikes_whom_its_name_says_and_never_leader_and_controller_i
     victim = controller if "of the controller" in row.name else cluster.led_first
     how = "kill -9" if "kill -9" in row.name else "SIGTERM"
     assert cluster.done == [("watch", victim), (how, victim), ("launch", victim)]
+    # Of what is written two of the three replicas have each record that counts.
+    partitions = 3 if "3,000 partitions" in row.name else 2
+    settings = {"min.insync.replicas": "2"}
+    assert cluster.told == {"partitions": partitions, "replication_factor": 3, "settings": settings}
 
 
 @pytest.mark.usefixtures("soon_over")

@@ -1,6 +1,7 @@
 """What a row's name says of its load is what its clients are told, and what its topic is made as."""
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +70,7 @@ def told_by(command: Sequence[str]) -> tuple[str, dict[str, Any]]:
         return "latency", {"partitions": partitions, "rate": rate, "acks": acks}
     words = list(command)
     told = dict(word.split("=", 1) for word in words if "=" in word)
-    told |= {first: second for first, second in zip(words, words[1:], strict=False) if first.startswith("-")}
+    told |= {first: second for first, second in itertools.pairwise(words) if first.startswith("-")}
     for main_class in ("ProducerPerformance", "ConsumerPerformance"):
         if any(word.endswith(main_class) for word in words):
             return main_class, told

@@ -8,7 +8,7 @@ the log's own format; requests are encoded, and responses decoded, in the newest
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.protocol.decoder_source import write_decoder
@@ -16,7 +16,7 @@ from barnabas.protocol.encoder_source import write_encoder, write_framer
 from barnabas.protocol.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.messages import fetch, produce
 from barnabas.protocol.schema import Api, versions_of
-from barnabas.protocol.source import PACK, UNPACK, Source, codes_of
+from barnabas.protocol.source import Source
 from barnabas.runtime.packages import own_root
 
 PATH: Final = own_root() / "barnabas/protocol/written_codecs.py"
@@ -64,7 +64,7 @@ def written_text() -> str:
     """The module."""
     codecs = list(_codecs())
     sources = [codec.source() for codec in codecs]
-    lines = _constants({name: value for source in sources for name, value in source.constants.items()})
+    lines = _constants(sources)
     for source in sources:
         lines += ["", "", source.text.rstrip()]
     lines += ["", "", "Codecs = Mapping[tuple[type[Any], int], Callable[..., Any]]"]
@@ -89,24 +89,21 @@ def _codecs() -> Iterator[_Codec]:
         yield _Codec("decode", api.response, newest)
 
 
-def _constants(values: Mapping[str, Any]) -> list[str]:
-    imports: defaultdict[str, list[str]] = defaultdict(list)
-    for name, value in values.items():
-        if str(getattr(value, "__module__", "")).startswith("barnabas."):
-            imports[value.__module__].append(name)
-    packers = sorted(name for name in values if name.startswith((PACK, UNPACK)) and name not in _SPELLED)
+def _constants(sources: Sequence[Source]) -> list[str]:
+    """Lines that give the functions what they refer to."""
+    imports: defaultdict[str, set[str]] = defaultdict(set)
+    structs: dict[str, str] = {}
+    for source in sources:
+        structs |= source.structs
+        for name, value in source.constants.items():
+            if str(getattr(value, "__module__", "")).startswith("barnabas."):
+                imports[value.__module__].add(name)
     return [
         *(f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())),
         "",
         *(f"{name}: Final = {spelled}" for name, spelled in _SPELLED.items()),
-        *(f"{name}: Final = {_packer(name)}" for name in packers),
+        *(f"{name}: Final = {spelled}" for name, spelled in sorted(structs.items())),
     ]
-
-
-def _packer(name: str) -> str:
-    if name.startswith(PACK):
-        return f'Struct(">{codes_of(name.removeprefix(PACK))}").pack'
-    return f'Struct(">{codes_of(name.removeprefix(UNPACK))}").unpack_from'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,7 +30,7 @@ _UNBOUNDED: Final = 2**60
 
 
 def write_decoder(cls: type[Any], version: int, name: str = "decode") -> Source:
-    """Return the function (buf, pos, budget) -> (message, position after it) for a version that the class declares.
+    """Return what is the function (buf, pos, budget) -> (message, position after it) for a version of the class.
 
     `budget` bounds the items of all its arrays together; left out, the bytes alone do.
     """

@@ -25,12 +25,12 @@ from barnabas.protocol.source import Source
 
 
 def write_encoder(cls: type[Any], version: int, name: str = "encode") -> Source:
-    """Return the function (message, bytes to put first) -> parts for a version that the class declares."""
+    """Return what is the function (message, bytes to put first) -> parts for a version that the class declares."""
     return _Encoder(cls, version, "encoder").write(name)
 
 
 def write_framer(cls: type[Any], version: int, name: str = "frame", *, tagged_header: bool) -> Source:
-    """Return the function (response, correlation id) -> parts of its whole frame."""
+    """Return what is the function (response, correlation id) -> parts of its whole frame."""
     return _Encoder(cls, version, "framer").write_framer(name, tagged_header=tagged_header)
 
 

@@ -6,23 +6,21 @@ What the schema compiler writes with. Leaves out what the lines mean: `decoder_s
 import linecache
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from barnabas.protocol.primitives import Blob, Fixed, RecordSet, Text
 from barnabas.protocol.schema import ArrayOf, Kind, describe
-
-PACK: Final = "pack_"
-UNPACK: Final = "unpack_"
-"""What the names of functions begin with that pack and unpack a run of codes, which follow."""
 
 
 class Source:
     """Collects the lines of one function; `title` stands for its file in tracebacks, which show them."""
 
     def __init__(self, title: str, **constants: Any) -> None:
-        self.title = title
+        self._title = title
         self.constants: dict[str, Any] = {"Any": Any, **constants}
         """What the lines refer to, by name."""
+        self.structs: dict[str, str] = {}
+        """Of these, the functions of `struct`: how they are written in a module that has its `Struct`."""
         self._lines: list[str] = []
         self._taken = 0
 
@@ -35,15 +33,18 @@ class Source:
         return f"{stem}_{self._taken}"
 
     def class_name(self, cls: type[Any]) -> str:
-        return self._constant(cls.__name__, cls)
+        name = cls.__name__
+        known = self.constants.setdefault(name, cls)
+        assert known is cls, f"two classes are named {name}"
+        return name
 
     def unpack(self, codes: str) -> str:
         """Return the name of the function that unpacks this run of big-endian codes from a buffer at a position."""
-        return self._constant(f"{UNPACK}{_spelled(codes)}", Struct(">" + codes).unpack_from)
+        return self._struct("unpack", codes, "unpack_from")
 
     def pack(self, codes: str) -> str:
         """Return the name of the function that packs this run of big-endian codes."""
-        return self._constant(f"{PACK}{_spelled(codes)}", Struct(">" + codes).pack)
+        return self._struct("pack", codes, "pack")
 
     @property
     def text(self) -> str:
@@ -52,15 +53,18 @@ class Source:
 
     def compile(self) -> Callable[..., Any]:
         """Return the function."""
-        text, filename = self.text, f"<{self.title}>"
+        text, filename = self.text, f"<{self._title}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         made: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), self.constants, made)  # noqa: S102 - the lines are ours, made from our classes
         (function,) = made.values()
         return cast("Callable[..., Any]", function)
 
-    def _constant(self, name: str, value: Any) -> str:
-        assert self.constants.setdefault(name, value) == value or name.startswith((PACK, UNPACK)), f"two of {name}"
+    def _struct(self, stem: str, codes: str, method: str) -> str:
+        name = f"{stem}_{codes.replace('?', 't')}"
+        if name not in self.structs:
+            self.structs[name] = f'Struct(">{codes}").{method}'
+            self.constants[name] = getattr(Struct(">" + codes), method)
         return name
 
 
@@ -79,12 +83,3 @@ def least_bytes(kind: Kind, version: int, *, flexible: bool) -> int:
         return 1 if flexible else 4
     plain = (f for f in describe(kind.cls) if f.present_in(version) and (f.tag is None or not flexible))
     return sum(least_bytes(f.kind, version, flexible=flexible) for f in plain) + (1 if flexible else 0)
-
-
-def codes_of(spelled: str) -> str:
-    """Return the codes that the end of a name of `pack` or `unpack` stands for."""
-    return spelled.replace("t", "?")
-
-
-def _spelled(codes: str) -> str:
-    return codes.replace("?", "t")

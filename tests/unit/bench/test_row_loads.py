@@ -109,9 +109,10 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Row],
     return measure
 
 
-def number(pattern: str, name: str, *, otherwise: int = 1) -> int:
+def number(pattern: str, name: str) -> int:
+    """What the name says, or one."""
     found = re.search(pattern, name)
-    return int(found[1].replace(",", "")) if found else otherwise
+    return int(found[1].replace(",", "")) if found else 1
 
 
 def acks_of(name: str) -> int:

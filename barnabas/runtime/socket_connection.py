@@ -33,6 +33,8 @@ _SIZE_BYTES: Final = 4
 _unpack_size = struct.Struct(">i").unpack_from
 _LARGEST_STAGED_BYTES: Final = STAGING_BYTES - _SIZE_BYTES
 _GROWTH: Final = 4
+"""By so much the buffer of a frame grows, up to `_TRUSTED_BYTES`; a larger one doubles, as what has not arrived yet is
+memory that its sender has for nothing."""
 _HEAD_BYTES: Final = 512
 _TRUSTED_BYTES: Final = 1024 * 1024
 """A peer whose last frame was whole gets a buffer of that size, up to this, for the next one at once."""
@@ -277,7 +279,7 @@ class SocketConnection:
         frame = self._frame
         if frame is None or self._filled < len(frame):
             return
-        capacity = min(self._frame_bytes, len(frame) * _GROWTH)
+        capacity = min(self._frame_bytes, max(len(frame) * 2, min(len(frame) * _GROWTH, _TRUSTED_BYTES)))
         if not self._shared.budget.take(self, capacity - len(frame)):
             self.pause_for_budget()
             return

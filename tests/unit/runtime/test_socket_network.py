@@ -159,6 +159,23 @@ async def test_memory_follows_what_arrived_and_not_what_was_announced(open_side)
     assert side.network.budget.used_bytes == 0, side.network.budget.used_bytes
 
 
+async def test_a_large_frame_that_comes_slowly_holds_at_most_twice_what_has_arrived(open_side) -> None:
+    side = await open_side()
+    _, writer, sink = await side.connect()
+    mebibyte = 1 << 20
+    writer.write(struct.pack(">i", 1 << 26))
+    held: list[int] = []
+    for _ in range(12):
+        writer.write(bytes(mebibyte))
+        await writer.drain()
+        # Its buffer is never full: what has arrived is in it when it is larger.
+        await until(lambda: side.network.budget.used_bytes > (len(held) + 1) * mebibyte)
+        held.append(side.network.budget.used_bytes)
+    assert all(size <= 2 * arrived * mebibyte for arrived, size in enumerate(held, 1)), held
+    writer.close()
+    await asyncio.wait_for(sink.gone.wait(), 5)
+
+
 async def test_bytes_and_slices_leave_in_the_order_of_send(open_side, tmp_path: Path) -> None:
     side = await open_side()
     reader, writer, sink = await side.connect()

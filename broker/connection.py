@@ -13,12 +13,13 @@ from collections import deque
 from typing import Any, Final
 
 from barnabas.runtime.completion import Completion
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.network import SLICE_WEIGHT_BYTES, Connection, Part
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
 from broker.fetch_sessions import FollowerLine
 from broker.registry import NO_RESPONSE, CloseConnection, Later, Parked, Route
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 
 log = logging.getLogger(__name__)
 

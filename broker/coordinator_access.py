@@ -20,7 +20,8 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.completion import Completion
 from broker.coordination import Coordination
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
 

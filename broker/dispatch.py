@@ -18,7 +18,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseKey
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.primitives import WireError
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from broker.metrics import FOLLOWER_FETCH
 from broker.registry import CloseConnection, Handler, Registry, Route
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from barnabas.protocol.entries import find_bad_offset
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.files import FileSlice
 from barnabas.storage.log import Log
 from barnabas.storage.read import end_of_segment
 from barnabas.storage.segment import Segment

@@ -14,7 +14,8 @@ from typing import Final
 from barnabas.protocol.batch import Codec, CorruptBatch
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.format_conversion import ConversionRefused
-from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.files import FileSlice
 from barnabas.storage.log_config import LogConfig
 from broker.down_conversion import convert_set, needs_conversion, newest_magic_of
 from broker.fetch_reader import PartitionRead, release

@@ -19,7 +19,8 @@ from typing import Final
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId
 from barnabas.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
-from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.files import FileSlice
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.log import Log, LogOffline
 from barnabas.storage.read import LogRead, OffsetOutOfRange

@@ -10,7 +10,8 @@ from barnabas.coordinator.outcome import ProducerStamp
 from barnabas.coordinator.ports import LogRefused
 from barnabas.protocol.entries import find_bad_offset
 from barnabas.protocol.error_code import ErrorCode
-from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.offload import Offload
 from barnabas.storage.append import AppendRejected
 from barnabas.storage.index import CorruptIndex

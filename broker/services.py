@@ -1,4 +1,4 @@
-"""What handlers may use: the collaborators of one broker, and what is known of one request."""
+"""What handlers may use: the collaborators of one broker."""
 
 import random
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from broker.coordination import Coordination
 from broker.down_conversion import Conversions
 from broker.dynamic_config import DynamicConfig
 from broker.features import FinalizedFeatures
-from broker.fetch_sessions import FetchSessions, FollowerLine
+from broker.fetch_sessions import FetchSessions
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
@@ -51,20 +51,3 @@ class Services:
     def config(self) -> BrokerConfig:
         """The configuration as of now."""
         return self.dynamic_config.current
-
-
-@dataclass(slots=True)
-class RequestContext:
-    """One request: its header, who sent it, and the broker's parts."""
-
-    broker: Services
-    version: int
-    correlation_id: int
-    client_id: str | None
-    client_host: str
-    listener_name: str
-    accepted_us: int = 0
-    """When its connection was accepted, by the monotonic clock: of two of one client the later is the one in use."""
-
-    follower_line: FollowerLine = field(default_factory=FollowerLine)
-    """Of its connection."""

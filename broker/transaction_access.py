@@ -9,7 +9,8 @@ from barnabas.coordinator.outcome import Outcome, Ticket
 from barnabas.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.primitives import MAX_TEXT_BYTES
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
 

@@ -22,7 +22,8 @@ from barnabas.client.errors import ClientError, KafkaError
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, BrokerId, TopicPartition
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.gaps import may_have_gaps

@@ -13,7 +13,8 @@ from barnabas.admin.stored_entries import DamagedFile, StoredEntry, StoredRecord
 from barnabas.coordinator.record_fields import NotDecodable
 from barnabas.protocol.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch, UnsupportedCodec
 from barnabas.protocol.records import read_control_record
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, offset_of
 from barnabas.storage.index import OFFSET_ENTRY, TIME_ENTRY, CorruptIndex
 from barnabas.storage.producer_snapshot import CorruptSnapshot, decode_snapshot

@@ -33,7 +33,8 @@ from barnabas.protocol.message_set import (
     verify_message_crc,
 )
 from barnabas.protocol.records import Record, iterate_records
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 
 MAX_INFLATED_BYTES: Final = 1 << 30
 _MAGIC_AT: Final = 16

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from barnabas.admin.log_files import UnknownFile, kind_of
 from barnabas.admin.stored_entries import DamagedFile
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage import file_names
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_of, segment_file

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 
 SLICE_WEIGHT_BYTES: Final = 2048
 """What a slice that waits to be sent costs: objects and a pinned segment, not its bytes."""

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, cast
 
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.gathered_sends import GatheredSends
 from barnabas.runtime.network import SLICE_WEIGHT_BYTES, ConnectionOptions, FrameSink, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.runtime.dialing import dial, hand_over
-from barnabas.runtime.disk import OUT_OF_RESOURCES, FileSlice
+from barnabas.runtime.disk import OUT_OF_RESOURCES
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.network import (
     Connection,
     ConnectionGate,

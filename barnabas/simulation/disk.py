@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from barnabas.runtime.disk import Buffer
+from barnabas.runtime.files import Buffer
 from barnabas.simulation.disk_image import Directory, Inode, Names, used_bytes
 
 

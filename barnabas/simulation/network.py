@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.gathered_sends import GatheredSends
 from barnabas.runtime.network import (
     SLICE_WEIGHT_BYTES,

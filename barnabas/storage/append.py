@@ -43,7 +43,7 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.message_set import HIGHEST_LEGACY_MAGIC
 from barnabas.protocol.records import Ages, iterate_records, walk_records
 from barnabas.protocol.steps import Steps, complete
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 from barnabas.storage.append_checks import (
     KEYLESS,
     AppendRejected,

@@ -8,7 +8,8 @@ the last segment the damage ends where the synced part does, and so does the log
 
 from dataclasses import dataclass, replace
 
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage.log_config import MAX_INT32, MOST_INFLATED_BYTES
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.scan import SegmentScan, scan_on, scan_segment

@@ -16,7 +16,7 @@ from operator import ge, gt
 from struct import Struct
 from typing import Final
 
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage.cleaning.clean_job import CleanedSegment
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.file_names import (

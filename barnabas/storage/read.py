@@ -12,7 +12,7 @@ from barnabas.protocol.batch import CODEC_MASK, CURRENT_MAGIC, HEADER_BYTES, Bat
 from barnabas.protocol.ids import NO_LEADER_EPOCH
 from barnabas.protocol.message_set import LEAST_ENTRY_BYTES, find_offset_shift, iterate_inner
 from barnabas.protocol.record_search import search_by_age
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.storage.file_names import LOG_SUFFIX
 from barnabas.storage.index import CorruptIndex
 from barnabas.storage.scan import CorruptSegment, iterate_file_headers

@@ -34,7 +34,8 @@ from barnabas.protocol.batch import (
 )
 from barnabas.protocol.entries import check_count, first_entry_offset, read_entry, verify_entry
 from barnabas.protocol.records import ControlRecordType, iterate_records, read_control_record
-from barnabas.runtime.disk import Buffer, Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import Buffer, File
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.index import OffsetIndex, TimeIndex
 from barnabas.storage.leader_epochs import EpochEntry

@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from barnabas.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatch, CrcMismatch, TruncatedBatch
 from barnabas.protocol.entries import check_count, first_entry_offset, read_entry, verify_entry
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 from barnabas.storage.damage import DamagedRange
 from barnabas.storage.leader_epochs import EpochEntry
 from barnabas.storage.scan import OffsetsOutOfOrder

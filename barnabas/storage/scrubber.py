@@ -28,7 +28,8 @@ from typing import Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.runtime.offload import Offload
 from barnabas.storage.aborted_rebuilding import lacks_aborted, rebuild_aborted
 from barnabas.storage.damage import DamagedRange

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from random import Random
 
 from barnabas.protocol.batch import CURRENT_MAGIC, LOG_OVERHEAD_BYTES, BatchHeader, CorruptBatch
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 
 if TYPE_CHECKING:
     from barnabas.storage.segment import Segment

@@ -7,7 +7,8 @@ power cut tore has a wrong checksum: it is removed and the one before is taken.
 import logging
 from bisect import insort
 
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 from barnabas.storage.file_names import SNAPSHOT_SUFFIX, segment_file
 from barnabas.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from barnabas.storage.producer_state import ProducerState

@@ -12,7 +12,8 @@ import errno
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.runtime.disk import Disk, File
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.files import File
 
 UNSYNCED_MARK: Final = "barnabas.unsynced"
 _PIECE_BYTES: Final = 1 << 20

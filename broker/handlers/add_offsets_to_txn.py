@@ -17,7 +17,7 @@ from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.internal_topic_creation import create_internal_topic
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.transaction_access import ask_transaction, error_for
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError

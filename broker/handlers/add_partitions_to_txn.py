@@ -20,7 +20,8 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 )
 from broker.internal_topics import is_internal
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.transaction_access import ask_transaction, error_for
 
 

@@ -23,7 +23,7 @@ from barnabas.protocol.messages.alter_configs import (
 from broker.config_alteration import alter_broker, alter_each, alter_topic, refuse_all
 from broker.config_resources import ResourceRefused, ResourceType, told
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 _KEY: Final = messages.API.key
 _TYPES: Final = (ResourceType.TOPIC, ResourceType.BROKER)

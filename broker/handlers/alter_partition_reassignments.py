@@ -21,7 +21,8 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import AlterReassignments, Outcomes

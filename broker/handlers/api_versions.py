@@ -15,7 +15,7 @@ from barnabas.protocol.messages import api_versions as messages
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from broker.dispatch import versions_of
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -24,7 +24,8 @@ from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.topic_creation import grow_topic, is_being_deleted, is_led, wait_for_leaders
 from broker.turns import Turns
 from controller.topics import TopicRefused

@@ -27,7 +27,8 @@ from barnabas.protocol.messages.create_topics import (
 from broker.config import BrokerConfig
 from broker.config_description import describe_topic
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.topic_creation import NewTopic, is_led, plan_topic, wait_for_leaders, write_topic
 from broker.turns import Turns
 from controller.topics import Assignment, TopicRefused

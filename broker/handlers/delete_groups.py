@@ -11,7 +11,7 @@ from barnabas.protocol.messages import delete_groups
 from barnabas.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from broker.coordinator_access import ask_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:

@@ -23,7 +23,7 @@ from barnabas.protocol.messages.delete_records import (
 from broker.internal_topics import is_internal
 from broker.partition_access import find_partition, require_known
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import Turns
 from replication.partition import Partition, PartitionRefused
 from replication.record_deletion import END_OF_COMMITTED

@@ -16,7 +16,8 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import delete_topics
 from barnabas.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.topic_creation import request_deletion, wait_until_gone
 from broker.turns import Turns
 from controller.topics import TopicRefused

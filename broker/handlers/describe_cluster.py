@@ -14,7 +14,7 @@ from barnabas.protocol.messages.describe_cluster import (
 )
 from broker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:

@@ -33,7 +33,7 @@ from broker import logger_levels
 from broker.config_description import ConfigSource, Description, describe_all_brokers, describe_broker, describe_topic
 from broker.config_resources import ResourceRefused, ResourceType, require_this_broker
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.topic_configs import TopicConfigs
 from broker.turns import Turns
 from controller.topics import TopicRefused, check_topic_name

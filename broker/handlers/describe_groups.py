@@ -13,7 +13,7 @@ from barnabas.protocol.messages import describe_groups
 from barnabas.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from broker.coordinator_access import ask_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 GROUP_OPERATIONS: Final = 0b1_0100_1000
 """Read, delete, describe: bits 3, 6 and 8."""

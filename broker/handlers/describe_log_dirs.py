@@ -25,7 +25,7 @@ from barnabas.protocol.messages.describe_log_dirs import (
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.gaps import may_have_gaps
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import in_turns
 
 _NOT_SERVED: Final = -1

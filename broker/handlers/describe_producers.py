@@ -17,7 +17,8 @@ from barnabas.protocol.messages.describe_producers import (
 )
 from broker.partition_access import find_partition
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.turns import Turns
 from replication.partition import PartitionRefused
 

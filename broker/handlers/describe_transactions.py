@@ -16,7 +16,7 @@ from barnabas.protocol.messages.describe_transactions import (
     DescribeTransactionsTransactionState,
 )
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.transaction_access import ask_transaction
 
 

@@ -23,7 +23,8 @@ from barnabas.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import DONE, ElectionKind, ElectLeaders, Outcome, Outcomes

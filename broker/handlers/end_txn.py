@@ -14,7 +14,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import end_txn
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.transaction_access import ask_transaction, error_for
 
 

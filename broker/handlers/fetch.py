@@ -41,7 +41,7 @@ from broker.fetch_reader import FetchReader, PartitionRead, release
 from broker.fetch_sessions import FINAL_EPOCH, FetchPlan, FetchSessions, WantedPartition
 from broker.metrics import FOLLOWER_FETCH
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from replication.leader_questions import DEBUGGING_CONSUMER
 from replication.partition import Partition
 

@@ -16,7 +16,7 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 from broker.internal_topic_creation import create_internal_topic
 from broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
 

@@ -14,7 +14,7 @@ from barnabas.protocol.messages import heartbeat
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from broker.coordinator_access import consult_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> "HeartbeatResponse | asyncio.Future[Any]":

@@ -25,7 +25,7 @@ from broker.config_keys import BROKER_KEYS, TOPIC_KEYS
 from broker.config_operations import Change, Operation, apply_changes, check_changes
 from broker.config_resources import ResourceRefused, ResourceType, told
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 _KEY: Final = messages.API.key
 

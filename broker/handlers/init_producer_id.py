@@ -21,7 +21,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import init_producer_id
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.transaction_access import ask_transaction, error_for
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError

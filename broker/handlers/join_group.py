@@ -17,7 +17,7 @@ from barnabas.protocol.messages import join_group
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from broker.coordinator_access import ask_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> "asyncio.Task[JoinGroupResponse]":

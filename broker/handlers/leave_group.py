@@ -12,7 +12,7 @@ from barnabas.protocol.messages import leave_group
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from broker.coordinator_access import ask_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:

@@ -12,7 +12,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import list_groups
 from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

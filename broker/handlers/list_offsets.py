@@ -33,7 +33,7 @@ from barnabas.storage.read import TimestampedOffset, TimestampsUnknown
 from barnabas.storage.scan import CorruptSegment
 from broker.partition_access import find_partition
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import in_turns
 from replication.leader_questions import DEBUGGING_CONSUMER, EARLIEST, LATEST
 from replication.partition import Partition, PartitionRefused

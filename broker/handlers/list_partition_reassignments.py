@@ -17,7 +17,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import Turns
 from controller.inbox import NotController
 from controller.questions import ListReassignments

@@ -19,7 +19,7 @@ from barnabas.protocol.messages.list_transactions import (
     ListTransactionsTransactionState,
 )
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 
 async def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:

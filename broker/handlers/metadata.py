@@ -30,7 +30,7 @@ from broker.internal_topic_creation import create_internal_topic
 from broker.internal_topics import is_internal
 from broker.metadata_view import MetadataView
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.topic_creation import auto_create
 from broker.turns import Turns, in_turns
 from controller.commands import UpdateMetadataPartition

@@ -20,7 +20,7 @@ from barnabas.protocol.messages import offset_commit
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from broker.coordinator_access import is_known, start_asking_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.zookeeper_offsets import commit_in_zookeeper
 
 

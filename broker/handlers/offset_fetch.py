@@ -18,7 +18,7 @@ from barnabas.protocol.messages import offset_fetch
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from broker.coordinator_access import read_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.zookeeper_offsets import fetch_from_zookeeper
 
 

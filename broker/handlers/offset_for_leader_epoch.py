@@ -22,7 +22,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 from broker.partition_access import find_partition
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import in_turns
 from replication.partition import PartitionRefused
 

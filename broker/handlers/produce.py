@@ -55,7 +55,7 @@ from barnabas.storage.append import UNKNOWN_OFFSET, AppendInfo, AppendRejected
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.partition_access import find_partition, require_known
 from broker.registry import NO_RESPONSE, CloseConnection, Handler, NoResponse, Parked
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from broker.turns import Turns
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 from replication.transaction_guards import Guard, NotVerified

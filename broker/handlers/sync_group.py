@@ -16,7 +16,7 @@ from barnabas.protocol.messages import sync_group
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from broker.coordinator_access import ask_group
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 
 _PROTOCOL_IS_NAMED_SINCE: Final = 5
 

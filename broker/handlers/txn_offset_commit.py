@@ -23,7 +23,8 @@ from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest,
 from broker.coordinator_access import ask_group, is_known
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from zk_schema.json_text import InvalidPayload
 from zk_schema.ops import ZooKeeperError
 

@@ -16,7 +16,7 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from broker.registry import Handler
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from controller.inbox import NotController
 from controller.questions import FeatureUpdate, Outcome, UpdateFeatures
 

@@ -27,7 +27,8 @@ from barnabas.protocol.messages.write_txn_markers import (
 from barnabas.storage.append import AppendRejected
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.registry import Handler
-from broker.services import RequestContext, Services
+from broker.request_context import RequestContext
+from broker.services import Services
 from replication.partition import ALL_REPLICAS, PartitionRefused
 
 _TIMEOUT_S: Final = 30.0

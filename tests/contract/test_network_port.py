@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.network import (
     Connection,
     ConnectionGate,

@@ -6,8 +6,10 @@ called, before the change or after it, and every later call raises `Crashed`.
 
 from collections.abc import Callable
 
-from barnabas.runtime.disk import Buffer, SystemDisk, SystemFile, SystemFileLock
+from barnabas.runtime.disk import SystemDisk, SystemFileLock
+from barnabas.runtime.files import Buffer, File
 from barnabas.simulation.disk import Crashed
+from tests.support.file_around import FileAround
 
 
 class CuttingDisk(SystemDisk):
@@ -19,7 +21,7 @@ class CuttingDisk(SystemDisk):
         self.after = False
         self.is_dead = False
         self._on_cut = on_cut
-        self._files: list[SystemFile] = []
+        self._files: list[File] = []
         self._locks: list[SystemFileLock] = []
 
     def arm(self, change: int, *, after: bool) -> None:
@@ -54,7 +56,7 @@ class CuttingDisk(SystemDisk):
     def restart(self) -> None:
         self.is_dead, self.cut_at = False, None
 
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SystemFile:
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         self.check()
         file = CutFile(self, super().open(path, create=create, writable=writable))
         self._files.append(file)
@@ -91,20 +93,20 @@ class CuttingDisk(SystemDisk):
         return lock
 
 
-class CutFile(SystemFile):
+class CutFile(FileAround):
     """A file whose changes are counted."""
 
     __slots__ = ("_disk",)
 
-    def __init__(self, disk: CuttingDisk, file: SystemFile) -> None:
-        super().__init__(file.path, file.fileno())
+    def __init__(self, disk: CuttingDisk, file: File) -> None:
+        super().__init__(file)
         self._disk = disk
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        self._disk.change("pwrite", self.path, lambda: SystemFile.pwrite(self, data, position))
+        self._disk.change("pwrite", self.path, lambda: self._within.pwrite(data, position))
 
     def truncate(self, size: int) -> None:
-        self._disk.change("truncate", self.path, lambda: SystemFile.truncate(self, size))
+        self._disk.change("truncate", self.path, lambda: self._within.truncate(size))
 
     def fsync(self) -> None:
-        self._disk.change("fsync", self.path, lambda: SystemFile.fsync(self))
+        self._disk.change("fsync", self.path, self._within.fsync)

@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from barnabas.runtime.disk import Buffer, File, SystemDisk, SystemFile
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import Buffer, File
+from tests.support.file_around import FileAround
 
 T = TypeVar("T")
 
@@ -75,48 +77,20 @@ class FaultControl:
         return [Entry(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class FaultyFile:
+class FaultyFile(FileAround):
     """A file of a FaultyDisk."""
 
-    __slots__ = ("_disk", "_file")
+    __slots__ = ("_disk",)
 
-    def __init__(self, disk: "FaultyDisk", file: SystemFile) -> None:
+    def __init__(self, disk: "FaultyDisk", within: File) -> None:
+        super().__init__(within)
         self._disk = disk
-        self._file = file
-
-    @property
-    def path(self) -> str:
-        return self._file.path
-
-    def pread(self, size: int, position: int) -> bytes:
-        return self._file.pread(size, position)
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        self._disk.act(PWRITE, self.path, lambda: self._file.pwrite(data, position), position, len(data))
-
-    def size(self) -> int:
-        return self._file.size()
-
-    def truncate(self, size: int) -> None:
-        self._file.truncate(size)
+        self._disk.act(PWRITE, self.path, lambda: self._within.pwrite(data, position), position, len(data))
 
     def fsync(self) -> None:
-        self._disk.act(FSYNC, self.path, self._file.fsync)
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def is_cached(self, position: int, size: int) -> bool:
-        return self._file.is_cached(position, size)
-
-    def read_ahead(self, position: int, size: int) -> None:
-        self._file.read_ahead(position, size)
-
-    def let_go(self, position: int, size: int) -> None:
-        self._file.let_go(position, size)
-
-    def close(self) -> None:
-        self._file.close()
+        self._disk.act(FSYNC, self.path, self._within.fsync)
 
 
 class FaultyDisk(SystemDisk):
@@ -131,7 +105,7 @@ class FaultyDisk(SystemDisk):
     def __reduce__(self) -> tuple[type["FaultyDisk"], tuple[str]]:
         return FaultyDisk, (self._directory,)
 
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:  # type: ignore[override]
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         if not create:
             return FaultyFile(self, super().open(path, create=create, writable=writable))
         return FaultyFile(self, self.act(OPEN, path, lambda: SystemDisk.open(self, path, create=True)))

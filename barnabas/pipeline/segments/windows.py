@@ -5,7 +5,7 @@ from typing import Final
 
 from barnabas.protocol.batch import LOG_OVERHEAD_BYTES
 from barnabas.protocol.message_set import LEAST_ENTRY_BYTES
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 _MAGIC_END: Final = 17

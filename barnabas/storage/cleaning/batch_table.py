@@ -29,7 +29,7 @@ from barnabas.protocol.batch import (
     UnsupportedMagic,
 )
 from barnabas.protocol.entries import read_entry, verify_entry
-from barnabas.runtime.disk import File
+from barnabas.runtime.files import File
 from barnabas.storage.cleaning.clean_job import CorruptSource
 from barnabas.storage.cleaning.key_hash import Ints
 

@@ -31,7 +31,7 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.protocol.records import ControlRecordType, EndTxnMarker, build_end_txn_marker
 from barnabas.runtime.completion import Completion
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.network import Part
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.log import Log
@@ -43,7 +43,7 @@ from broker.handlers import api_versions, fetch, produce
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.registry import NO_RESPONSE, NoResponse, Parked, Registry
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from controller.commands import UpdateMetadata
 from replication.partition import Partition
 from tests.unit.broker.small_broker import LISTENER, describe, live_broker, make_config

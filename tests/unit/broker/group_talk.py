@@ -15,8 +15,8 @@ from barnabas.protocol.messages.offset_commit import (
 )
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from broker.request_context import RequestContext
 from broker.serve import Broker
-from broker.services import RequestContext
 
 SMALL = {
     "offsets.topic.replication.factor": "1",

@@ -24,7 +24,7 @@ from broker.dynamic_config import DynamicConfig
 from broker.metadata_view import MetadataView
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata, UpdateMetadataPartition
 from replication.partition import Partition
 from replication.ports import ReplicationPorts

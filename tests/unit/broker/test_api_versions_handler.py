@@ -10,7 +10,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from broker.handlers import ALL, api_versions, fetch, produce
 from broker.registry import Registry
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from zk_schema.payloads import VersionRange
 
 

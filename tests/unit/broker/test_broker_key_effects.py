@@ -20,8 +20,8 @@ from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig, resolve_broker_config
 from broker.handlers import create_topics, fetch, init_producer_id, metadata
+from broker.request_context import RequestContext
 from broker.serve import Broker, Ports, StartFailed, serve
-from broker.services import RequestContext
 from broker.system_ports import open_control_plane, open_network
 from replication.partition import ALL_REPLICAS, Partition, PartitionRefused
 from tests.unit.storage.logs import batch

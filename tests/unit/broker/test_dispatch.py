@@ -15,7 +15,8 @@ from barnabas.protocol.messages import APIS
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchableTopicResponse, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.runtime.disk import FileSlice, SystemDisk
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import FileSlice
 from broker.dispatch import UnsupportedApiVersions, decode_request, release_records
 from broker.handlers import ALL
 from broker.registry import CloseConnection, Handler, Registry

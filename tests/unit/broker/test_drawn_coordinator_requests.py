@@ -15,7 +15,7 @@ from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.primitives import Blob, Fixed, RecordSet, Text
 from barnabas.protocol.schema import ArrayOf, Field, Kind, StructOf, default_of, describe
 from broker.registry import Handler, Parked
-from broker.services import RequestContext
+from broker.request_context import RequestContext
 from tests.unit.broker.group_talk import SMALL, GroupTalk
 from tests.unit.broker.whole_broker import BrokerHost, make_topic
 

@@ -13,7 +13,7 @@ from barnabas.protocol.entry_builder import EntryBuilder
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.records import Record, build_batch
-from barnabas.runtime.disk import FileSlice
+from barnabas.runtime.files import FileSlice
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.log_config import LogConfig
 from broker.config import resolve_broker_config

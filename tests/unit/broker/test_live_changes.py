@@ -19,8 +19,8 @@ from broker.config_keys.replication import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from broker.handlers import alter_configs
 from broker.log_cleaning import cleaner_settings
 from broker.log_scrubbing import LogScrubbing, scrub_settings
+from broker.request_context import RequestContext
 from broker.serve import Broker
-from broker.services import RequestContext
 from broker.system_ports import open_network
 from replication.partition import Partition
 from tests.unit.broker.test_network_key_effects import is_closed

@@ -11,8 +11,8 @@ from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from barnabas.storage.log_config import LogConfig
 from broker.config_keys.key import ConfigError
 from broker.handlers import fetch
+from broker.request_context import RequestContext
 from broker.serve import Broker
-from broker.services import RequestContext
 from controller.commands import Endpoint, LiveBroker, UpdateMetadata
 from replication.partition import Partition
 from replication.replicas import ReplicaAssignment

@@ -10,8 +10,8 @@ from barnabas.protocol.messages.create_topics import CreatableTopic, CreateableT
 from barnabas.protocol.messages.fetch import FetchablePartitionResponse, FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.handlers import create_topics, fetch, produce
+from broker.request_context import RequestContext
 from broker.serve import Broker
-from broker.services import RequestContext
 from replication.partition import Partition
 from tests.unit.broker.data_broker import answer_of
 from tests.unit.broker.whole_broker import BrokerHost, until

@@ -11,7 +11,8 @@ import pytest
 
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
-from barnabas.runtime.disk import Buffer, SystemDisk, SystemFile
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import Buffer, File
 from barnabas.runtime.network import Network
 from barnabas.runtime.offload import Offload
 from barnabas.runtime.tasks import Supervisor
@@ -21,6 +22,7 @@ from broker.config_keys.key import ConfigError
 from broker.serve import Broker, StartFailed
 from replication.partition import PartitionRefused
 from tests.support.api_client import ApiConnection
+from tests.support.file_around import FileAround
 from tests.unit.broker.whole_broker import BrokerHost, listening_ports, make_topic, until
 from tests.unit.storage.logs import batch, read_bytes
 from zk_schema import paths
@@ -149,16 +151,16 @@ class GatedDisk(SystemDisk):
         self.gate.set()
         self.waits = threading.Event()
 
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SystemFile:
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         file = super().open(path, create=create, writable=writable)
-        return GatedFile(self, path, file.fileno()) if path.endswith(".log") else file
+        return GatedFile(self, file) if path.endswith(".log") else file
 
 
-class GatedFile(SystemFile):
+class GatedFile(FileAround):
     __slots__ = ("_disk",)
 
-    def __init__(self, disk: GatedDisk, path: str, descriptor: int) -> None:
-        super().__init__(path, descriptor)
+    def __init__(self, disk: GatedDisk, file: File) -> None:
+        super().__init__(file)
         self._disk = disk
 
     def pwrite(self, data: Buffer, position: int) -> None:

@@ -15,8 +15,8 @@ from barnabas.runtime.offload import SystemOffload
 from barnabas.runtime.tasks import Supervisor
 from broker.config import BrokerConfig, resolve_broker_config
 from broker.handlers import create_topics
+from broker.request_context import RequestContext
 from broker.serve import Broker, OpenNetwork, Ports, serve
-from broker.services import RequestContext
 from broker.system_ports import open_control_plane, open_network
 from replication.partition import Partition
 from zk_schema.memory import MemorySession, MemoryZooKeeper

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.runtime import disk
-from barnabas.runtime.disk import FileSlice, SystemDisk, SystemFile
+from barnabas.runtime import files
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import FileSlice, SystemFile
 from barnabas.runtime.page_cache import pages_in_memory, pages_of
 
 DISK = SystemDisk()
@@ -224,7 +225,7 @@ def test_a_range_is_cold_when_one_of_its_parts_is(file: SystemFile, monkeypatch:
             raise BlockingIOError
         return 1
 
-    monkeypatch.setattr(disk, "pages_in_memory", uncounted)
+    monkeypatch.setattr(files, "pages_in_memory", uncounted)
     monkeypatch.setattr(os, "preadv", preadv)
     assert not file.is_cached(0, 1_000_000)
     probed.clear()
@@ -253,7 +254,7 @@ def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
 ) -> None:
     file.pwrite(bytes(1_000_000), 0)
     if pages_in_memory(file.fileno(), 0, 1) is None:
-        monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+        monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size))
     probes = Probes(monkeypatch)
     for position in (0, 1, 4095, 4096, 131_073):
         assert file.is_cached(position, 800_000)
@@ -263,7 +264,7 @@ def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
 def test_a_range_that_is_not_counted_whole_is_probed_each_time(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size) - 1)
+    monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size) - 1)
     probes = Probes(monkeypatch)
     for _ in range(2):
         assert file.is_cached(0, 300_000)
@@ -278,7 +279,7 @@ def not_there(*_: object) -> int:
 def test_what_is_counted_and_still_comes_from_the_device_is_cold(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size))
     monkeypatch.setattr(os, "preadv", not_there)
     assert not file.is_cached(0, 1_000_000)
 
@@ -293,7 +294,7 @@ def test_a_file_system_whose_pages_cannot_be_counted_is_asked_to_once(
         counted.append(position)
         return told
 
-    monkeypatch.setattr(disk, "pages_in_memory", count)
+    monkeypatch.setattr(files, "pages_in_memory", count)
     Probes(monkeypatch)
     assert file.is_cached(0, 1000)
     assert counted == []
@@ -307,10 +308,10 @@ def test_a_file_whose_pages_are_not_there_yet_is_counted_again(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as cold:
-        cold.setattr(disk, "pages_in_memory", lambda *_: 0)
+        cold.setattr(files, "pages_in_memory", lambda *_: 0)
         cold.setattr(os, "preadv", not_there)
         assert not file.is_cached(0, 1_000_000)
-    monkeypatch.setattr(disk, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size))
     probes = Probes(monkeypatch)
     assert file.is_cached(0, 1_000_000)
     assert probes.taken() == [999_999]

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.runtime import socket_connection
-from barnabas.runtime.disk import FileSlice, SystemDisk, SystemFile
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import File, FileSlice
 from barnabas.runtime.network import ConnectionOptions, Part, TrafficCount
 from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import STAGING_BYTES, SharedBuffers, SocketConnection
 from barnabas.runtime.socket_protocol import SocketProtocol
 from barnabas.runtime.socket_room import SocketRoom
+from tests.support.file_around import FileAround
 from tests.support.lifetime import watch
 from tests.unit.runtime.test_socket_network import Sink, framed, until
 
@@ -138,7 +140,7 @@ MUCH = numbered(MUCH_BYTES)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[SystemFile]:
+def file(tmp_path: Path) -> Iterator[File]:
     path = tmp_path / "segment"
     path.write_bytes(MUCH)
     file = SystemDisk().open(str(path), writable=False)
@@ -146,7 +148,7 @@ def file(tmp_path: Path) -> Iterator[SystemFile]:
     file.close()
 
 
-class FarFile(SystemFile):
+class FarFile(FileAround):
     """A file whose pages are never found in memory."""
 
     def is_cached(self, position: int, size: int) -> bool:
@@ -163,7 +165,7 @@ def fill(sock: socket.socket) -> int:
         return filled
 
 
-WAYS: dict[str, Callable[[SystemFile], list[Part]]] = {
+WAYS: dict[str, Callable[[File], list[Part]]] = {
     "one part": lambda _: [MUCH],
     "many parts": lambda _: [MUCH[at : at + 10_000] for at in range(0, MUCH_BYTES, 10_000)],
     "a slice": lambda file: [FileSlice(file, 0, MUCH_BYTES)],
@@ -174,7 +176,7 @@ every_way = pytest.mark.parametrize("parts_of", WAYS.values(), ids=WAYS)
 
 @every_way
 async def test_what_the_peer_takes_in_pieces_arrives_whole_and_weighs_nothing_after(
-    open_wire: OpenWire, file: SystemFile, parts_of: Callable[[SystemFile], list[Part]]
+    open_wire: OpenWire, file: File, parts_of: Callable[[File], list[Part]]
 ) -> None:
     wire = await open_wire()
     wire.send(parts_of(file))
@@ -187,7 +189,7 @@ async def test_what_the_peer_takes_in_pieces_arrives_whole_and_weighs_nothing_af
     assert await wire.brings(b"next")
 
 
-async def test_slices_that_were_sent_do_not_weigh_on_the_connection(open_wire: OpenWire, file: SystemFile) -> None:
+async def test_slices_that_were_sent_do_not_weigh_on_the_connection(open_wire: OpenWire, file: File) -> None:
     wire = await open_wire()
     for position in range(0, 20_000, 100):
         wire.send([b"head", FileSlice(file, position, 100)])
@@ -197,7 +199,7 @@ async def test_slices_that_were_sent_do_not_weigh_on_the_connection(open_wire: O
 
 @every_way
 async def test_what_a_slow_reader_takes_keeps_its_connection_from_being_idle(
-    open_wire: OpenWire, file: SystemFile, parts_of: Callable[[SystemFile], list[Part]]
+    open_wire: OpenWire, file: File, parts_of: Callable[[File], list[Part]]
 ) -> None:
     wire = await open_wire()
     assert wire.connection.active_since(1.0) == 1.0
@@ -230,11 +232,11 @@ async def test_a_connection_that_is_closed_on_a_slow_peer_leaves_no_writer_in_th
 
 
 async def test_a_slice_that_was_read_ahead_waits_for_a_peer_that_became_slow_meanwhile(
-    open_wire: OpenWire, file: SystemFile
+    open_wire: OpenWire, file: File
 ) -> None:
     wire = await open_wire()
     wire.device.answers.clear()
-    wire.send([FileSlice(FarFile(file.path, file.fileno()), 0, 300_000)])
+    wire.send([FileSlice(FarFile(file), 0, 300_000)])
     await asyncio.sleep(0)
     assert wire.traffic.sendfile_calls == 0, "the slice must be read ahead first"
     filled = fill(wire.own)
@@ -249,11 +251,11 @@ async def test_a_slice_that_was_read_ahead_waits_for_a_peer_that_became_slow_mea
     "error", [OSError(5, "gone"), RuntimeError("the offload is closed")], ids=["device", "offload"]
 )
 async def test_a_connection_ends_whose_slice_cannot_be_read_ahead(
-    open_wire: OpenWire, file: SystemFile, error: Exception
+    open_wire: OpenWire, file: File, error: Exception
 ) -> None:
     wire = await open_wire()
     wire.device.error = error
-    wire.send([FileSlice(FarFile(file.path, file.fileno()), 0, 300_000)])
+    wire.send([FileSlice(FarFile(file), 0, 300_000)])
     async with asyncio.timeout(10):
         assert await asyncio.get_running_loop().sock_recv(wire.peer, 1) == b""
     assert wire.connection.unsent_bytes == 0
@@ -261,7 +263,7 @@ async def test_a_connection_ends_whose_slice_cannot_be_read_ahead(
 
 @pytest.mark.interpreted
 async def test_a_connection_with_many_slices_sends_a_share_in_each_turn_and_lets_others_go_on(
-    open_wire: OpenWire, file: SystemFile, monkeypatch: pytest.MonkeyPatch
+    open_wire: OpenWire, file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share = 4096
     # As long as it is, it does not fit between two ends on every machine.
@@ -282,7 +284,7 @@ async def test_a_connection_with_many_slices_sends_a_share_in_each_turn_and_lets
     assert max(later - earlier for earlier, later in itertools.pairwise(sent)) <= share + 1000
 
 
-async def test_a_head_and_its_slice_leave_in_one_segment(open_wire: OpenWire, file: SystemFile) -> None:
+async def test_a_head_and_its_slice_leave_in_one_segment(open_wire: OpenWire, file: File) -> None:
     wire = await open_wire(tcp_wire)
 
     def segments() -> int:

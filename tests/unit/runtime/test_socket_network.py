@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.runtime import socket_network
-from barnabas.runtime.disk import FileSlice, SystemDisk
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import FileSlice
 from barnabas.runtime.network import (
     Connection,
     ConnectionGate,

@@ -5,10 +5,12 @@ from random import Random
 import pytest
 
 from barnabas.protocol.batch import read_header
-from barnabas.runtime.disk import SystemDisk, SystemFile
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import File
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.scan import LOOKUP_WINDOW_BYTES, CorruptSegment
+from tests.support.file_around import FileAround
 from tests.unit.storage.logs import append, batch, make_log, make_ports, read_bytes
 
 LARGE = b"v" * (LOOKUP_WINDOW_BYTES + 1000)
@@ -16,11 +18,11 @@ MANY = 40
 """More than a segment remembers the places of."""
 
 
-class CountingFile(SystemFile):
+class CountingFile(FileAround):
     __slots__ = ("reads",)
 
-    def __init__(self, path: str, descriptor: int) -> None:
-        super().__init__(path, descriptor)
+    def __init__(self, within: File) -> None:
+        super().__init__(within)
         self.reads = 0
 
     def pread(self, size: int, position: int) -> bytes:
@@ -32,8 +34,7 @@ class CountingDisk(SystemDisk):
     """Counts what is read of each file."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> CountingFile:
-        file = super().open(path, create=create, writable=writable)
-        return CountingFile(path, file.fileno())
+        return CountingFile(super().open(path, create=create, writable=writable))
 
 
 def base_offset_at(log: Log, offset: int) -> int:

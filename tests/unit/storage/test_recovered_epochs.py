@@ -2,7 +2,8 @@
 
 import pytest
 
-from barnabas.runtime.disk import File, SystemDisk
+from barnabas.runtime.disk import SystemDisk
+from barnabas.runtime.files import File
 from barnabas.storage.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.storage.log_config import LogConfig
 from tests.unit.storage.logs import TP, append, batch, replicate

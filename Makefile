@@ -25,7 +25,7 @@ SLOW_TIERS := tests/failover tests/hostile tests/pipeline
 
 help:
 	@echo 'make up            start ZooKeeper and three brokers on this machine   (ARGS="--brokers 1")'
-	@echo 'make compiled      compile what is on the way of records; needs a C compiler, takes two minutes'
+	@echo 'make compiled      compile what is on the way of records; needs a C compiler, takes three minutes'
 	@echo 'make status        what runs, where it listens'
 	@echo 'make down          stop it; the data stays'
 	@echo 'make check         format, lint, types, the test of the source'

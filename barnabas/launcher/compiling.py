@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (missing := what_is_missing()) is not None:
         sys.stderr.write(f"not compiled: {missing} is not here. Brokers run interpreted, which is slower.\n")
         return 0 if given.if_possible else EXIT_NO_COMPILER
-    sys.stderr.write("compiling the modules on the way of records; takes two minutes\n")
+    sys.stderr.write("compiling the modules on the way of records; takes three minutes\n")
     signal.signal(signal.SIGTERM, _end)
     try:
         make_alone(root)

@@ -1,4 +1,4 @@
-"""The disk port: every touch of a file goes through here.
+"""The disk port: every touch of a file goes through here, and through the open files that it gives (`files`).
 
 Errors are the `OSError`s of the system, unchanged: whoever owns a log directory decides that the directory is lost.
 A write is whole or raises. Nothing is mapped into memory: a store into a sparse mapped file on a full disk

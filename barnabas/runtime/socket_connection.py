@@ -37,7 +37,8 @@ _GROWTH: Final = 4
 memory that its sender has for nothing."""
 _HEAD_BYTES: Final = 512
 _TRUSTED_BYTES: Final = 1024 * 1024
-"""A peer whose last frame was whole gets a buffer of that size, up to this, for the next one at once."""
+"""A peer whose last frame was whole gets a buffer of that size, up to this, for the next one at once; a frame that is
+larger than this is not trusted to come quickly."""
 _SENDFILE_BYTES: Final = 1024 * 1024
 _BUFFERS_A_CALL: Final = 64
 # As plain numbers: the operators of the flags' own type make an object each time.
@@ -386,7 +387,7 @@ class SocketConnection:
         for buffer in buffers:
             size = len(buffer)
             if sent < size:
-                self._head_sent = (self._head_sent if buffer is buffers[0] else 0) + sent
+                self._head_sent += sent
                 return
             sent -= size
             self._head_sent = 0

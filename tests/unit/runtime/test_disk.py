@@ -11,14 +11,14 @@ import pytest
 
 from barnabas.runtime import files
 from barnabas.runtime.disk import SystemDisk
-from barnabas.runtime.files import FileSlice, SystemFile
+from barnabas.runtime.files import File, FileSlice
 from barnabas.runtime.page_cache import pages_in_memory, pages_of
 
 DISK = SystemDisk()
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[SystemFile]:
+def file(tmp_path: Path) -> Iterator[File]:
     file = DISK.open(str(tmp_path / "file"), create=True)
     yield file
     file.close()
@@ -35,7 +35,7 @@ def size_limit() -> Iterator[int]:
     signal.signal(signal.SIGXFSZ, before)
 
 
-def test_a_write_that_the_kernel_cuts_short_is_carried_on_or_fails(file: SystemFile, size_limit: int) -> None:
+def test_a_write_that_the_kernel_cuts_short_is_carried_on_or_fails(file: File, size_limit: int) -> None:
     with pytest.raises(OSError, match="too large") as raised:
         file.pwrite(b"x" * 150_000, 0)
     assert raised.value.errno == errno.EFBIG
@@ -45,14 +45,14 @@ def test_a_write_that_the_kernel_cuts_short_is_carried_on_or_fails(file: SystemF
 
 
 @pytest.mark.parametrize("size", [262_143, 262_144, 262_145, 1_000_003])
-def test_a_write_of_any_size_is_whole_and_in_its_place(file: SystemFile, size: int) -> None:
+def test_a_write_of_any_size_is_whole_and_in_its_place(file: File, size: int) -> None:
     data = bytes(number * 7 % 251 for number in range(size))
     file.pwrite(memoryview(data), 11)
     assert file.size() == 11 + size
     assert file.pread(size, 11) == data
 
 
-def test_short_writes_and_reads_are_put_together(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_and_reads_are_put_together(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     write, read = os.pwrite, os.pread
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, at: write(descriptor, bytes(data)[:7], at))
     monkeypatch.setattr(os, "pread", lambda descriptor, size, at: read(descriptor, min(size, 5), at))
@@ -64,7 +64,7 @@ def test_short_writes_and_reads_are_put_together(file: SystemFile, monkeypatch: 
     assert file.pread(10, 0) == data[10:20]
 
 
-def test_a_device_that_takes_nothing_fails_the_write(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_takes_nothing_fails_the_write(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = iter([3, 0])
     monkeypatch.setattr(os, "pwrite", lambda *_: next(taken))
     with pytest.raises(OSError, match="no bytes"):
@@ -125,6 +125,7 @@ def test_no_descriptor_stays_open(tmp_path: Path, size_limit: int) -> None:
     DISK.fsync_directory(str(tmp_path))
     DISK.read_bytes(path)
     file = DISK.open(path)
+    file.read_ahead(0, 1)
     lock = DISK.lock(str(tmp_path / "lock"))
     with pytest.raises(BlockingIOError):
         DISK.lock(str(tmp_path / "lock"))
@@ -134,21 +135,21 @@ def test_no_descriptor_stays_open(tmp_path: Path, size_limit: int) -> None:
     assert descriptors() == before
 
 
-def test_descriptors_do_not_reach_processes_that_are_started(file: SystemFile, tmp_path: Path) -> None:
+def test_descriptors_do_not_reach_processes_that_are_started(file: File, tmp_path: Path) -> None:
     lock = DISK.lock(str(tmp_path / "lock"))
     for descriptor in (file.fileno(), lock._descriptor):
         assert not os.get_inheritable(descriptor)
     lock.release()
 
 
-def test_a_file_opened_for_reading_is_not_written_to(file: SystemFile) -> None:
+def test_a_file_opened_for_reading_is_not_written_to(file: File) -> None:
     reader = DISK.open(file.path, writable=False)
     with pytest.raises(OSError, match="descriptor"):
         reader.pwrite(b"x", 0)
     reader.close()
 
 
-def test_times_of_files_are_milliseconds(file: SystemFile) -> None:
+def test_times_of_files_are_milliseconds(file: File) -> None:
     os.utime(file.path, ns=(1_600_000_000_123_456_789, 1_600_000_000_123_456_789))
     assert DISK.modified_ms(file.path) == 1_600_000_000_123
 
@@ -156,15 +157,13 @@ def test_times_of_files_are_milliseconds(file: SystemFile) -> None:
 # What is in the page cache.
 
 
-def test_what_was_just_written_is_in_memory(file: SystemFile) -> None:
+def test_what_was_just_written_is_in_memory(file: File) -> None:
     file.pwrite(bytes(1_000_000), 0)
     for position, size in ((0, 1), (0, 1_000_000), (999_999, 1), (123, 131_073)):
         assert file.is_cached(position, size)
 
 
-def test_what_is_read_ahead_is_read_to_its_end_or_that_of_the_file(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_read_ahead_is_read_to_its_end_or_that_of_the_file(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     file.pwrite(bytes(1_000_000), 0)
     asked: list[tuple[int, int]] = []
     send = os.sendfile
@@ -181,7 +180,14 @@ def test_what_is_read_ahead_is_read_to_its_end_or_that_of_the_file(
     assert asked == [(700_000, 800_000), (1_000_000, 500_000)]
 
 
-def test_a_file_system_that_does_not_send_is_read(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_that_is_let_go_is_all_that_the_kernel_is_told_of(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *said: told.append(said))
+    file.let_go(8192, 4096)
+    assert told == [(file.fileno(), 8192, 4096, os.POSIX_FADV_DONTNEED)]
+
+
+def test_a_file_system_that_does_not_send_is_read(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     file.pwrite(bytes(1_000_000), 0)
     asked: list[tuple[int, int]] = []
     read = os.pread
@@ -200,7 +206,7 @@ def test_a_file_system_that_does_not_send_is_read(file: SystemFile, monkeypatch:
     file.read_ahead(900_000, 300_000)
 
 
-def test_what_cannot_be_read_ahead_is_an_error(file: SystemFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_ahead_is_an_error(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -214,7 +220,7 @@ def uncounted(*_: object) -> None:
 
 
 @pytest.mark.parametrize("cold", [0, 128 * 1024, 300_000, 999_999])
-def test_a_range_is_cold_when_one_of_its_parts_is(file: SystemFile, monkeypatch: pytest.MonkeyPatch, cold: int) -> None:
+def test_a_range_is_cold_when_one_of_its_parts_is(file: File, monkeypatch: pytest.MonkeyPatch, cold: int) -> None:
     file.pwrite(bytes(1_000_000), 0)
     probed: list[int] = []
 
@@ -250,7 +256,7 @@ class Probes:
 
 
 def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+    file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.pwrite(bytes(1_000_000), 0)
     if pages_in_memory(file.fileno(), 0, 1) is None:
@@ -261,9 +267,7 @@ def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
         assert probes.taken() == [position + 799_999]
 
 
-def test_a_range_that_is_not_counted_whole_is_probed_each_time(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_range_that_is_not_counted_whole_is_probed_each_time(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size) - 1)
     probes = Probes(monkeypatch)
     for _ in range(2):
@@ -276,9 +280,7 @@ def not_there(*_: object) -> int:
     raise BlockingIOError
 
 
-def test_what_is_counted_and_still_comes_from_the_device_is_cold(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_counted_and_still_comes_from_the_device_is_cold(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size))
     monkeypatch.setattr(os, "preadv", not_there)
     assert not file.is_cached(0, 1_000_000)
@@ -286,7 +288,7 @@ def test_what_is_counted_and_still_comes_from_the_device_is_cold(
 
 @pytest.mark.parametrize("told", [None, 0])
 def test_a_file_system_whose_pages_cannot_be_counted_is_asked_to_once(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch, told: int | None
+    file: File, monkeypatch: pytest.MonkeyPatch, told: int | None
 ) -> None:
     counted: list[int] = []
 
@@ -304,9 +306,7 @@ def test_a_file_system_whose_pages_cannot_be_counted_is_asked_to_once(
     assert counted == [0]
 
 
-def test_a_file_whose_pages_are_not_there_yet_is_counted_again(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_whose_pages_are_not_there_yet_is_counted_again(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as cold:
         cold.setattr(files, "pages_in_memory", lambda *_: 0)
         cold.setattr(os, "preadv", not_there)
@@ -318,9 +318,7 @@ def test_a_file_whose_pages_are_not_there_yet_is_counted_again(
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
-def test_a_file_system_that_cannot_say_is_asked_once(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_file_system_that_cannot_say_is_asked_once(file: File, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     asked: list[int] = []
 
     def preadv(*_: object) -> int:
@@ -334,7 +332,7 @@ def test_a_file_system_that_cannot_say_is_asked_once(
 
 
 def test_a_device_that_fails_while_it_is_asked_is_not_taken_for_memory(
-    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+    file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def preadv(*_: object) -> int:
         raise OSError(errno.EIO, "gone")
@@ -359,7 +357,7 @@ class Pin:
         self.unpins += 1
 
 
-def test_a_slice_pins_its_owner_once_and_lets_go_once(file: SystemFile) -> None:
+def test_a_slice_pins_its_owner_once_and_lets_go_once(file: File) -> None:
     file.pwrite(b"0123456789", 0)
     pin = Pin()
     part = FileSlice(file, 2, 5, pin)

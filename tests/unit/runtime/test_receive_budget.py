@@ -14,7 +14,7 @@ from barnabas.runtime.receive_budget import ReceiveBudget
 from barnabas.runtime.socket_connection import STAGING_BYTES, SharedBuffers, SocketConnection
 
 LIMIT = 300_000
-SIZES = (10, 60_000, STAGING_BYTES - 3, 100_000, 250_000, 900_000)
+SIZES = (10, 60_000, STAGING_BYTES - 3, 100_000, 250_000, 900_000, 3_000_000)
 PEERS = 5
 
 
@@ -75,6 +75,7 @@ class Peer:
         if not self.rest or not self.transport.is_reading:
             return False
         buffer = self.connection.get_buffer(-1)
+        assert len(buffer) > 0, "a loop takes an empty buffer for an error"
         count = min(limit, len(buffer), len(self.rest))
         buffer[:count] = self.rest[:count]
         self.rest = self.rest[count:]

@@ -24,7 +24,7 @@ from barnabas.runtime.socket_protocol import SocketProtocol
 from barnabas.runtime.socket_room import SocketRoom
 from tests.support.file_around import FileAround
 from tests.support.lifetime import watch
-from tests.unit.runtime.test_socket_network import Sink, framed, until
+from tests.unit.runtime.test_socket_network import Pin, Sink, framed, until
 
 BETWEEN_BYTES = 64 * 1024
 """About what the kernel keeps between the ends; Linux makes it up to twice as much."""
@@ -49,9 +49,11 @@ class Device:
     def __init__(self) -> None:
         self.answers = asyncio.Event()
         self.answers.set()
+        self.asked = 0
         self.error: Exception | None = None
 
     async def read_ahead(self, part: FileSlice) -> None:
+        self.asked += 1
         await self.answers.wait()
         if self.error is not None:
             raise self.error
@@ -247,6 +249,51 @@ async def test_a_slice_that_was_read_ahead_waits_for_a_peer_that_became_slow_mea
     assert wire.connection.unsent_bytes == 0
 
 
+async def test_a_slice_is_held_until_the_last_of_it_was_sent(open_wire: OpenWire, file: File) -> None:
+    wire = await open_wire()
+    pin = Pin()
+    wire.send([FileSlice(file, 0, MUCH_BYTES, pin)])
+    assert wire.connection.unsent_bytes > 0, "the peer must not take it at once"
+    assert pin.count == 1
+    assert await wire.brings(MUCH)
+    await until(lambda: pin.count == 0)
+    assert wire.connection.unsent_bytes == 0
+
+
+async def test_room_that_comes_while_a_slice_is_read_ahead_does_not_have_it_read_again(
+    open_wire: OpenWire, file: File
+) -> None:
+    wire = await open_wire()
+    wire.device.answers.clear()
+    wire.send([FileSlice(file, 0, 300_000), FileSlice(FarFile(file), 300_000, 300_000)])
+    assert wire.device.asked == 0, "the first must wait for room"
+    # The last of it is between the ends when the second is asked for, and makes room as it is read.
+    assert await wire.brings(MUCH[:300_000])
+    await until(lambda: wire.device.asked > 0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert wire.device.asked == 1
+    wire.device.answers.set()
+    assert await wire.brings(MUCH[300_000:600_000])
+    assert wire.traffic.slices_read_ahead == 1
+
+
+async def test_a_connection_that_ends_while_a_slice_is_read_ahead_lets_go_of_all(
+    open_wire: OpenWire, file: File
+) -> None:
+    wire = await open_wire()
+    wire.device.answers.clear()
+    pin = Pin()
+    wire.send([FileSlice(FarFile(file), 0, 300_000, pin), b"tail", FileSlice(file, 0, 10, pin)])
+    await until(lambda: wire.device.asked == 1)
+    wire.connection.close("it is not wanted any more")
+    await asyncio.wait_for(wire.sink.gone.wait(), 5)
+    assert pin.count == 2, "the file is being read"
+    wire.device.answers.set()
+    await until(lambda: pin.count == 0)
+    assert wire.connection._socket.fileno() == -1
+
+
 @pytest.mark.parametrize(
     "error", [OSError(5, "gone"), RuntimeError("the offload is closed")], ids=["device", "offload"]
 )
@@ -328,6 +375,25 @@ async def test_a_large_frame_is_trusted_only_right_after_another(open_wire: Open
     await loop.sock_sendall(wire.peer, begun)
     await until(lambda: wire.budget.used_bytes > 0)
     assert wire.budget.used_bytes == STAGING_BYTES
+
+
+async def test_a_peer_of_large_frames_is_trusted_with_a_mebibyte_and_no_more(open_wire: OpenWire) -> None:
+    wire = await open_wire()
+    loop = asyncio.get_running_loop()
+    large = bytes(3_000_000)
+    await loop.sock_sendall(wire.peer, framed(large))
+    await until(lambda: len(wire.sink.frames) == 1 and wire.budget.used_bytes == 0)
+    await loop.sock_sendall(wire.peer, struct.pack(">i", len(large)) + b"begun")
+    await until(lambda: wire.budget.used_bytes > 0)
+    assert wire.budget.used_bytes == 1 << 20
+
+
+async def test_a_frame_begins_with_four_times_what_has_arrived(open_wire: OpenWire) -> None:
+    wire = await open_wire()
+    arrived = 60_000
+    await asyncio.get_running_loop().sock_sendall(wire.peer, struct.pack(">i", 3_000_000) + bytes(arrived))
+    await until(lambda: wire.connection._filled == arrived)
+    assert arrived < wire.budget.used_bytes <= 4 * arrived
 
 
 async def test_a_file_that_ends_while_a_slow_peer_takes_it_ends_the_connection(

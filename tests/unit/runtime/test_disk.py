@@ -267,12 +267,15 @@ def test_of_a_range_that_is_counted_whole_the_last_byte_alone_is_probed(
         assert probes.taken() == [position + 799_999]
 
 
-def test_a_range_that_is_not_counted_whole_is_probed_each_time(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_is_probed_each_time_until_it_is_counted_whole(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size) - 1)
     probes = Probes(monkeypatch)
     for _ in range(2):
         assert file.is_cached(0, 300_000)
         assert probes.taken() == [0, 128 * 1024, 256 * 1024, 299_999]
+    monkeypatch.setattr(files, "pages_in_memory", lambda _, position, size: pages_of(position, size))
+    assert file.is_cached(0, 300_000)
+    assert probes.taken() == [299_999]
 
 
 def not_there(*_: object) -> int:

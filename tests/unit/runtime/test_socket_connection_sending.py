@@ -7,6 +7,7 @@ import asyncio
 import errno
 import gc
 import itertools
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -329,6 +330,29 @@ async def test_a_connection_with_many_slices_sends_a_share_in_each_turn_and_lets
     assert await wire.brings(MUCH[:40_000])
     await until(lambda: sent[-1] == 40_000)
     assert max(later - earlier for earlier, later in itertools.pairwise(sent)) <= share + 1000
+
+
+@pytest.mark.parametrize("around", [lambda file: file, FarFile], ids=["in memory", "read ahead"])
+async def test_of_a_slice_the_kernel_is_asked_for_a_mebibyte_at_a_time(
+    open_wire: OpenWire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, around: Callable[[File], File]
+) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(MUCH * 3)
+    file = SystemDisk().open(str(path), writable=False)
+    wire = await open_wire()
+    asked: list[int] = []
+    sendfile = os.sendfile
+
+    def asking(to: int, source: int, position: int, size: int) -> int:
+        if to == wire.connection._socket.fileno():
+            asked.append(size)
+        return sendfile(to, source, position, size)
+
+    monkeypatch.setattr(os, "sendfile", asking)
+    wire.send([FileSlice(around(file), 0, 3 * MUCH_BYTES)])
+    assert await wire.brings(MUCH * 3)
+    assert max(asked) == 1 << 20
+    file.close()
 
 
 async def test_a_head_and_its_slice_leave_in_one_segment(open_wire: OpenWire, file: File) -> None:

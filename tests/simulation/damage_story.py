@@ -136,10 +136,18 @@ class DamageStory:
 
     async def _remember(self, scene: Scene) -> None:
         """Every batch as it was written, by its first offset: read off a leader that is whole."""
+        # One that leads only since the last acknowledgement has yet to hear how much of its log is committed.
+        await scene.until(lambda: self._commits_all(scene, scene.leader()))
         leader = await scene.await_leader()
         for _, _, base, data in _batches(self._replica(scene, leader)):
             assert self.written.setdefault(base, data) == data, f"another batch at {base}"
             self.payloads.add(data[_COVERED_FROM:])
+
+    def _commits_all(self, scene: Scene, leader: int | None) -> bool:
+        if leader is None:
+            return False
+        log = self._replica(scene, leader).log
+        return log.high_watermark == log.log_end_offset
 
     @staticmethod
     def _replica(scene: Scene, number: int) -> Partition:

@@ -133,13 +133,13 @@ def drain(
     return _drained(result, usage)
 
 
-def drain_once(cluster: Deployment, topic: str, shape: Shape, *, cpus: Sequence[int] | None = None) -> Volume:
+def drain_once(cluster: Deployment, topic: str, shape: Shape, *, connections: int = CONNECTIONS) -> Volume:
     """Read the whole of what was written, each MiB once and in order on each connection: nothing comes from memory."""
     records = shape.records // shape.partitions
     # A little less than what fits into an answer, as batches have headers: none is read twice but those at the edges.
     step = max(1, _FETCH_BYTES // shape.record_bytes * 9 // 10)
     given = {**_fetching(0, offsets=max(1, records - step), step=step), "once": True}
-    result, usage = _load(cluster, topic, shape.partitions, given, window=2, cpus=cpus)
+    result, usage = _load(cluster, topic, shape.partitions, given, window=2, connections=connections)
     return _drained(result, usage)
 
 
@@ -194,7 +194,7 @@ def _load(
 
 def of_load(run: ClientRun) -> tuple[dict[str, Any], Usage]:
     """What a load of one thread has told, and who used the CPU in its own time, of which its start is no part."""
-    result: dict[str, Any] = json.loads(run.output)
+    result: dict[str, Any] = json.loads(run.outputs[0])
     cpu = result["client_cpu_seconds"]
     return result, replace(run.over(result["seconds"]), client=cpu, busiest_client_thread=cpu)
 
@@ -247,24 +247,34 @@ def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume
     arguments = ["--topic", topic, "--num-records", str(shape.records), "--record-size", str(shape.record_bytes)]
     arguments += ["--throughput", "-1", "--producer-props", *(f"{key}={value}" for key, value in properties.items())]
     run = run_clients(cluster, [_java("org.apache.kafka.tools.ProducerPerformance", arguments)])
-    found = _SENT.findall(run.output)
+    found = _SENT.findall(run.outputs[0])
     if not found:
-        raise ClientFailed(f"ProducerPerformance told no rate:\n{run.output[-2000:]}")
+        raise ClientFailed(f"ProducerPerformance told no rate:\n{run.outputs[0][-2000:]}")
     records, rate = int(found[-1][0]), float(found[-1][1])
     return _volume(records, shape, records / rate, run.over(records / rate))
 
 
-def performance_consume(cluster: Deployment, topic: str, shape: Shape) -> Volume:
-    """Kafka's ConsumerPerformance; the time is that of its fetching, without the start of its JVM or its group."""
+def performance_consume(cluster: Deployment, topic: str, shape: Shape, consumers: int = 1) -> Volume:
+    """Kafka's ConsumerPerformance, each in a group of its own.
+
+    The time is that of its fetching, without the start of its JVM or its group; of several, the longest.
+    """
     arguments = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--messages", str(shape.records)]
-    run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)])
-    columns = [text.strip() for text in run.output.strip().splitlines()[0].split(",")]
-    values = dict(zip(columns, (text.strip() for text in run.output.strip().splitlines()[-1].split(",")), strict=True))
+    run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)] * consumers)
+    read = [_consumed(output, shape) for output in run.outputs]
+    seconds = max(seconds for _, seconds in read)
+    return _volume(sum(records for records, _ in read), shape, seconds, run.over(seconds))
+
+
+def _consumed(output: str, shape: Shape) -> tuple[int, float]:
+    """How many records a ConsumerPerformance has read in how many seconds, by what it printed."""
+    first, *_, last = (line.split(",") for line in output.strip().splitlines())
+    values = {name.strip(): value.strip() for name, value in zip(first, last, strict=True)}
     records, seconds = int(values["data.consumed.in.nMsg"]), float(values["fetch.time.ms"]) / 1000
     if records < shape.records:
         # It gives up after ten seconds without a record, and ends as if nothing were.
-        raise ClientFailed(f"ConsumerPerformance read {records} of {shape.records} records:\n{run.output[-2000:]}")
-    return _volume(records, shape, seconds, run.over(seconds))
+        raise ClientFailed(f"ConsumerPerformance read {records} of {shape.records} records:\n{output[-2000:]}")
+    return records, seconds
 
 
 def _java(main_class: str, arguments: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ class Row:
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
     own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. Those that
     `restarts` brokers share a warm cluster with each other only, which is warmed again after each run of them, and are
-    not tried before they count.
+    not tried before they count. Of rows that are `alike` brokers do the same work: one is tried for all.
     """
 
     name: str
@@ -47,6 +47,8 @@ class Row:
     is_core: bool = False
     is_fresh: bool = False
     restarts: bool = False
+    alike: str = ""
+    """The same text for rows that are; empty where a row is like no other."""
 
 
 class Incomplete(Exception):

@@ -186,9 +186,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class ClientRun:
-    """What a client program printed, who used the CPU meanwhile, and what was seen from time to time."""
+    """What each client program printed, who used the CPU meanwhile, and what was seen from time to time."""
 
-    output: str
+    outputs: Sequence[str]
     usage: Usage
     looks: Sequence[Look]
 
@@ -220,7 +220,7 @@ def run_clients(
     cpus: Sequence[int] | None = None,
     timeout_s: float = 300.0,
 ) -> ClientRun:
-    """Run client programs at once, to their ends, beside the cluster's brokers; `output` is that of the first.
+    """Run client programs at once, to their ends, beside the cluster's brokers.
 
     Raises:
         ClientFailed: one ended with an error, or not in time; the others were ended then, and none is left.
@@ -256,7 +256,7 @@ def run_clients(
                 raise ClientFailed(f"{' '.join(command)} ended with {process.returncode}:\n{told}")
         looks.append(Look(time.perf_counter(), Machine.now(), threads))
         usage = _usage(seconds, before, cluster, threads, looks[0].machine)
-        return ClientRun(_text(running[0][1]), usage, looks)
+        return ClientRun([_text(output) for _, output, _ in running], usage, looks)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

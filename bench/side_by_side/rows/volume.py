@@ -1,8 +1,12 @@
-"""Rows of bytes in and out: produce and consume, by loads that are not the limit and by real clients."""
+"""Rows of bytes in and out: produce and consume, by loads that are not the limit and by real clients.
+
+All shapes (sizes, partitions, replicas, codecs) are crossed with all ways to write and to read them.
+"""
 
 import contextlib
+import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -10,7 +14,7 @@ from typing import Final
 from bench import bare_sendfile
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape, Volume
-from bench.side_by_side.contestants import SHIPPED
+from bench.side_by_side.contestants import SHIPPED, RunningCluster
 from bench.side_by_side.copies import copied_bytes
 from bench.side_by_side.figures import Figure, Target
 from bench.side_by_side.row import CPU_S_GB, LESS_CPU, MB_S, MORE, Row, Run, volume_figures
@@ -25,10 +29,15 @@ _COUNTED_CPU_S: Final = 0.6
 """From which on a cost is judged (`usage.too_few_ticks`), and a little more."""
 _MOST_RUNS: Final = 20
 _COPIED_PAYLOAD: Final = 100_000_000
+_MANY: Final = 6
+"""Readers at once."""
 PHYSICAL: Final = "share of a bare sendfile loop's rate"
 _BARE_LEAST_BYTES: Final = 4_000_000
 _BROKER_BOUND: Final = {MB_S: MORE, CPU_S_GB: LESS_CPU}
 _CLIENT_BOUND: Final = {CPU_S_GB: LESS_CPU}
+
+Measure = Callable[[Run], list[Figure]]
+Consume = Callable[[RunningCluster, str, Shape, int], Volume]
 
 
 def _shape(run: Run, shape: Shape) -> Shape:
@@ -70,14 +79,11 @@ def replayed(shape: Shape, *, pinned: bool = False, validates_all: bool = False)
         with _topic(run, given) as topic, pinned_to(run, pinned) as cpus:
             return volume_figures(clients.replay(run.cluster, topic, given, cpus=cpus))
 
-    kind = ", pinned" if pinned else ""
-    checks = ", full validation" if validates_all else ""
-    name = f"produce, broker-bound{kind}, {_told(shape)}{checks}"
-    own = _FULL if validates_all else ()
-    return Row(name, measure, _BROKER_BOUND, _brokers(shape), own_properties=own)
+    how = "broker-bound, pinned" if pinned else "broker-bound"
+    return _written(how, shape, measure, _BROKER_BOUND, validates_all=validates_all)
 
 
-def by_librdkafka(shape: Shape) -> Row:
+def by_librdkafka(shape: Shape, *, validates_all: bool = False) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
@@ -85,16 +91,34 @@ def by_librdkafka(shape: Shape) -> Row:
                 _counted(run, lambda: clients.kcat_produce(run.cluster, topic, given, run.scratch)),
             )
 
-    return Row(f"produce, librdkafka, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+    return _written("librdkafka", shape, measure, _CLIENT_BOUND, validates_all=validates_all)
 
 
-def by_producer_performance(shape: Shape) -> Row:
+def by_producer_performance(shape: Shape, *, validates_all: bool = False) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
             return volume_figures(_counted(run, lambda: clients.performance_produce(run.cluster, topic, given)))
 
-    return Row(f"produce, ProducerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+    return _written("ProducerPerformance", shape, measure, _CLIENT_BOUND, validates_all=validates_all)
+
+
+def _written(
+    how: str, shape: Shape, measure: Measure, targets: Mapping[str, Target], *, validates_all: bool = False
+) -> Row:
+    name = f"produce, {how}, {_told(shape)}" + (", full validation" if validates_all else "")
+    own = _FULL if validates_all else ()
+    alike = f"produce, {how}, {shape.codec}"
+    return Row(name, measure, targets, _brokers(shape), own_properties=own, alike=alike)
+
+
+def _read(how: str, shape: Shape, measure: Measure, targets: Mapping[str, Target], *kinds: str) -> Row:
+    name = ", ".join(filter(None, ("consume", how, *kinds, _told(shape))))
+    return Row(name, measure, targets, _brokers(shape), alike=f"consume, {how}, {shape.codec}")
+
+
+def _at_once(consumers: int, usual: int) -> str:
+    return "" if consumers == usual else f"{consumers} at once"
 
 
 def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: bool = False) -> Row:
@@ -118,31 +142,35 @@ def drained(shape: Shape, *, connections: int = clients.CONNECTIONS, pinned: boo
     targets = dict(_BROKER_BOUND)
     if not pinned and _brokers(shape) == 1:
         targets[PHYSICAL] = Target(at_least=True, absolute=0.7)
-    kind = "warm" + (", pinned" if pinned else "")
-    kind += "" if connections == clients.CONNECTIONS else f", {connections} at once"
-    return Row(f"consume, broker-bound, {kind}, {_told(shape)}", measure, targets, _brokers(shape))
+    kinds = "warm", "pinned" if pinned else "", _at_once(connections, clients.CONNECTIONS)
+    return _read("broker-bound", shape, measure, targets, *kinds)
 
 
-def copied(shape: Shape) -> Row:
+def copied(shape: Shape, *, cold: bool = False) -> Row:
     """What the broker copies through user space while a little of what was just written is read. It is traced."""
 
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
             written = clients.replay(run.cluster, topic, given)
+            if cold:
+                drop_from_memory(run, topic)
             read: list[Volume] = []
 
             def work() -> None:
-                read.append(_drain(run, topic, given, written.payload_bytes))
+                if cold:
+                    read.append(clients.drain_once(run.cluster, topic, given))
+                else:
+                    read.append(_drain(run, topic, given, written.payload_bytes))
 
             pids = [member.pid for system in run.cluster.systems() for member in system.members()]
             copied_megabytes = copied_bytes(pids, work) / 1e6
             return [Figure("copied through user space", copied_megabytes / (read[0].payload_bytes / 1e9), "MB/GB")]
 
-    return Row(f"consume, copies, warm, {_told(shape)}", measure, brokers=_brokers(shape))
+    return _read("copies", shape, measure, {}, "cold" if cold else "warm")
 
 
-def drained_cold(shape: Shape) -> Row:
+def drained_cold(shape: Shape, *, connections: int = clients.CONNECTIONS) -> Row:
     """Fetches of 1 MiB of what only the disk has, each once; again with a cold cache until the CPU is counted."""
 
     def measure(run: Run) -> list[Figure]:
@@ -152,11 +180,11 @@ def drained_cold(shape: Shape) -> Row:
 
             def read() -> Volume:
                 drop_from_memory(run, topic)
-                return clients.drain_once(run.cluster, topic, given)
+                return clients.drain_once(run.cluster, topic, given, connections=connections)
 
             return volume_figures(_with_records(run, topic, written, _counted(run, read)))
 
-    return Row(f"consume, broker-bound, cold, {_told(shape)}", measure, _BROKER_BOUND, _brokers(shape))
+    return _read("broker-bound", shape, measure, _BROKER_BOUND, "cold", _at_once(connections, clients.CONNECTIONS))
 
 
 def _drain(
@@ -181,6 +209,14 @@ def _drain(
 
 
 def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) -> Row:
+    return _read_whole("librdkafka", clients.kcat_consume, shape, consumers, cold=cold)
+
+
+def read_by_consumer_performance(shape: Shape, consumers: int = 1, *, cold: bool = False) -> Row:
+    return _read_whole("ConsumerPerformance", clients.performance_consume, shape, consumers, cold=cold)
+
+
+def _read_whole(how: str, consume: Consume, shape: Shape, consumers: int, *, cold: bool) -> Row:
     """Each of the consumers reads the whole topic, so that nothing is fetched ahead which does not count."""
 
     def measure(run: Run) -> list[Figure]:
@@ -191,24 +227,11 @@ def read_by_librdkafka(shape: Shape, consumers: int = 1, *, cold: bool = False) 
             def read() -> Volume:
                 if cold:
                     drop_from_memory(run, topic)
-                return clients.kcat_consume(run.cluster, topic, whole, consumers)
+                return consume(run.cluster, topic, whole, consumers)
 
             return volume_figures(_counted(run, read))
 
-    kind = "cold, " if cold else ""
-    name = f"consume, librdkafka, {kind}{consumers} at once, {_told(shape)}"
-    return Row(name, measure, _CLIENT_BOUND, _brokers(shape))
-
-
-def read_by_consumer_performance(shape: Shape) -> Row:
-    def measure(run: Run) -> list[Figure]:
-        given = _shape(run, shape)
-        with _topic(run, given) as topic:
-            written = clients.replay(run.cluster, topic, given)
-            whole = replace(given, payload_bytes=written.payload_bytes)
-            return volume_figures(_counted(run, lambda: clients.performance_consume(run.cluster, topic, whole)))
-
-    return Row(f"consume, ConsumerPerformance, {_told(shape)}", measure, _CLIENT_BOUND, _brokers(shape))
+    return _read(how, shape, measure, _CLIENT_BOUND, "cold" if cold else "", _at_once(consumers, 1))
 
 
 def _counted(run: Run, work: Callable[[], Volume]) -> Volume:
@@ -285,63 +308,39 @@ def _served_bare(run: Run, files: Sequence[Path], answer_bytes: int, connections
         )
 
 
-_LARGE: Final = Shape(_PAYLOAD, 1000)
-_SMALL: Final = Shape(_PAYLOAD, 100)
-_ALL: Final = {"acks": -1, "partitions": 6}
 _CORE: Final = (
-    replayed(_SMALL),
-    replayed(replace(_LARGE, **_ALL)),
-    by_librdkafka(_SMALL),
+    replayed(Shape(_PAYLOAD, 100)),
+    replayed(Shape(_PAYLOAD, 1000, partitions=6, acks=-1)),
+    by_librdkafka(Shape(_PAYLOAD, 100)),
     by_producer_performance(Shape(_CLIENT_PAYLOAD, 1000, partitions=6, acks=-1)),
-    drained(replace(_LARGE, payload_bytes=_CLIENT_PAYLOAD)),
+    drained(Shape(_CLIENT_PAYLOAD, 1000)),
 )
+_RECORD_BYTES: Final = (100, 1000)
+_PARTITIONS: Final = (1, 6)
+_ACKS: Final = (1, -1)
+_CODECS: Final = ("none", "lz4", "zstd")
 
 
-def _others() -> Iterator[Row]:
-    for size in (100, 1000):
-        for partitions in (1, 6):
-            for acks in (1, -1):
-                for codec in ("none", "lz4", "zstd"):
-                    shape = Shape(_PAYLOAD, size, partitions, acks, codec)
-                    yield replayed(shape)
-                    yield by_librdkafka(shape)
-                    yield by_producer_performance(replace(shape, payload_bytes=_CLIENT_PAYLOAD))
-                if acks == 1:
-                    written, read = Shape(_PAYLOAD, size, partitions), Shape(_CLIENT_PAYLOAD, size, partitions)
-                    yield replayed(written, pinned=True)
-                    yield replayed(written, validates_all=True)
-                    yield drained(read)
-                    yield drained(read, connections=6)
-                    yield copied(replace(read, payload_bytes=_COPIED_PAYLOAD))
-                    yield drained_cold(read)
-                    yield drained(read, pinned=True)
-                    yield read_by_librdkafka(read)
-                    yield read_by_librdkafka(read, consumers=6)
-                    yield read_by_consumer_performance(read)
-
-
-def _other_writers() -> Iterator[Row]:
-    """Of one size, what it costs to look at every record of other codecs, and of a leader of replicas."""
-    plain = Shape(_PAYLOAD, 1000, 6)
-    for shape in (replace(plain, codec="lz4"), replace(plain, codec="zstd"), replace(plain, acks=-1)):
-        yield replayed(shape, validates_all=True)
-
-
-def _other_readers() -> Iterator[Row]:
-    """Of one size, how codecs, replicas and a cold cache change what readers cost; the whole matrix takes hours."""
-    plain = Shape(_CLIENT_PAYLOAD, 1000, 6)
-    for consumers in (1, 6):
-        yield read_by_librdkafka(plain, consumers, cold=True)
-    for shape in (replace(plain, codec="lz4"), replace(plain, codec="zstd"), replace(plain, acks=-1)):
-        yield drained(shape)
-        yield read_by_librdkafka(shape, consumers=6)
-    yield drained_cold(replace(plain, acks=-1))
+def _all_rows() -> Iterator[Row]:
+    for crossed in itertools.product(_RECORD_BYTES, _PARTITIONS, _ACKS, _CODECS):
+        written, read = Shape(_PAYLOAD, *crossed), Shape(_CLIENT_PAYLOAD, *crossed)
+        for validates_all in (False, True):
+            yield replayed(written, validates_all=validates_all)
+            yield by_librdkafka(written, validates_all=validates_all)
+            yield by_producer_performance(read, validates_all=validates_all)
+        yield replayed(written, pinned=True)
+        for connections in (clients.CONNECTIONS, _MANY):
+            yield drained(read, connections=connections)
+            yield drained_cold(read, connections=connections)
+        yield drained(read, pinned=True)
+        for consumers, cold in itertools.product((1, _MANY), (False, True)):
+            yield read_by_librdkafka(read, consumers, cold=cold)
+            yield read_by_consumer_performance(read, consumers, cold=cold)
+        for cold in (False, True):
+            yield copied(replace(read, payload_bytes=_COPIED_PAYLOAD), cold=cold)
 
 
 def rows() -> list[Row]:
     """The core ones first; none twice."""
     core = {row.name: replace(row, is_core=True) for row in _CORE}
-    return [
-        *core.values(),
-        *(row for row in (*_others(), *_other_writers(), *_other_readers()) if row.name not in core),
-    ]
+    return [*core.values(), *(row for row in _all_rows() if row.name not in core)]

@@ -15,7 +15,6 @@ AIMS = {
     "produce, librdkafka": {"broker CPU s/GB": CPU},
     "produce, ProducerPerformance": {"broker CPU s/GB": CPU},
     "consume, broker-bound, warm": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU, SHARE: "at least 0.7"},
-    "consume, broker-bound, warm, 1000 B, 6 partitions, acks=all": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, broker-bound, warm, pinned": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, broker-bound, cold": {"MB/s": "at least 1.2 x", "broker CPU s/GB": CPU},
     "consume, librdkafka": {"broker CPU s/GB": CPU},
@@ -52,7 +51,12 @@ def aims_of(row: Row) -> dict[str, str]:
 def test_rows_have_the_aims_of_the_table(begin: str) -> None:
     rows = [row for row in all_rows() if max((b for b in AIMS if row.name.startswith(b)), key=len, default="") == begin]
     assert rows
-    assert {row.name: aims_of(row) for row in rows} == {row.name: AIMS[begin] for row in rows}
+    assert {row.name: aims_of(row) for row in rows} == {row.name: aims_told(begin, row) for row in rows}
+
+
+def aims_told(begin: str, row: Row) -> dict[str, str]:
+    """A bare loop is one process, and stands beside one broker."""
+    return {figure: aim for figure, aim in AIMS[begin].items() if figure != SHARE or row.brokers == 1}
 
 
 def test_every_row_is_in_the_table() -> None:

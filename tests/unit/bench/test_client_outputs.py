@@ -68,6 +68,19 @@ def test_a_consumers_time_is_that_of_its_fetching(tmp_path: Path, monkeypatch: p
     assert volume.usage.seconds == volume.seconds
 
 
+def test_the_time_of_several_consumers_is_that_of_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_prints(CONSUMER, tmp_path, monkeypatch)
+    # Each makes a directory, which only one can that is the first: that one takes ten times as long.
+    slow = CONSUMER.replace(" 1079,", " 10790,")
+    assert slow != CONSUMER
+    (tmp_path / "slow").write_text(slow)
+    found = f'mkdir "{tmp_path}/first" 2>/dev/null && cat "{tmp_path}/slow" || cat "{tmp_path}/output"'
+    program(tmp_path, "bin/java", found)
+    volume = clients.performance_consume(this(), "topic", Shape(200_000_000, 1000), 3)
+    assert (volume.records, volume.payload_bytes, volume.seconds) == (600_000, 600_000_000, 10.79)
+    assert volume.usage.seconds == volume.seconds
+
+
 def test_a_consumer_that_has_given_up_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java_prints(CONSUMER, tmp_path, monkeypatch)
     with pytest.raises(ClientFailed, match="read 200000 of 200001 records"):

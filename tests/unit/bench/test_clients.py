@@ -62,6 +62,6 @@ def test_the_start_of_a_load_is_no_part_of_its_time() -> None:
     ]
     whole = Usage(5.0, 0.2, 5.0, 0.2, 5.0, Machine(5.0, 0.0), 2)
     told = {"client_cpu_seconds": 0.95, "seconds": 1.0}
-    result, usage = clients.of_load(ClientRun(json.dumps(told), whole, looks))
+    result, usage = clients.of_load(ClientRun([json.dumps(told)], whole, looks))
     assert result == told
     assert (usage.seconds, usage.client, usage.limiter) == (1.0, 0.95, "client")

@@ -189,6 +189,24 @@ def test_a_row_is_tried_before_its_first_round_unless_that_makes_the_brokers_new
     assert counted == [float(number) for number in range(runs - rounds + 1, runs + 1)]
 
 
+def test_of_rows_that_are_alike_the_first_is_tried_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "_SETTLE_S", 0)
+    monkeypatch.setattr(comparison, "warm", lambda _: None)
+    measured: list[str] = []
+
+    def named(name: str, alike: str) -> Row:
+        def measure(_: Run) -> list[Figure]:
+            measured.append(name)
+            return [Figure("seconds", 1.0, "s")]
+
+        return Row(name, measure, alike=alike)
+
+    rows = [named("a", "lz4"), named("b", "lz4"), named("c", "zstd"), named("d", ""), named("e", "")]
+    journal = Journal(tmp_path / "runs.jsonl", {})
+    Runner(CONTESTANTS[:1], Plan(1), tmp_path, journal=journal, tell=lambda _: None).compare(rows)
+    assert measured == [*"aabccddee"]
+
+
 def test_on_a_new_cluster_a_row_is_tried_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clusters: type[Cluster]
 ) -> None:

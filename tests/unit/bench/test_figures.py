@@ -258,24 +258,6 @@ def test_no_row_that_is_warmed_follows_a_restart() -> None:
     }
 
 
-def test_readers_of_every_codec_of_replicas_and_of_a_cold_cache_are_there() -> None:
-    names = [row.name for row in all_rows() if row.name.startswith("consume")]
-    for kind in ("lz4", "zstd", "acks=all RF 3", "librdkafka, cold, 1 at once", "librdkafka, cold, 6 at once"):
-        assert any(kind in name for name in names), kind
-
-
-def test_rows_that_look_at_every_record_read_with_six_and_count_copies_are_there() -> None:
-    names = {row.name for row in all_rows()}
-    shape = "1000 B, 6 partitions"
-    assert names >= {
-        f"produce, broker-bound, {shape}, acks=1 RF 1, lz4, full validation",
-        f"produce, broker-bound, {shape}, acks=1 RF 1, zstd, full validation",
-        f"produce, broker-bound, {shape}, acks=all RF 3, full validation",
-        f"consume, broker-bound, warm, 6 at once, {shape}, acks=1 RF 1",
-        f"consume, copies, warm, {shape}, acks=1 RF 1",
-    }
-
-
 def test_rows_are_chosen_by_a_part_of_their_names() -> None:
     assert [row.name for row in chosen_rows(["exec to the first"], full=False)] == [
         "from exec to the first acknowledged record"

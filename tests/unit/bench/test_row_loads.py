@@ -53,7 +53,7 @@ class Noting:
     def run_clients(self, _: object, commands: Sequence[Sequence[str]], **__: object) -> ClientRun:
         for command in commands:
             self.asked.append(told_by(command))
-        return ClientRun(printed(*self.asked[-1]), USED, [])
+        return ClientRun([printed(*told_by(command)) for command in commands], USED, [])
 
     def of(self, *kinds: str) -> list[dict[str, Any]]:
         """What was told of these kinds."""
@@ -109,6 +109,42 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Row],
     return measure
 
 
+def test_all_shapes_are_crossed_with_all_ways_to_write_and_read_them() -> None:
+    shapes = [
+        f"{size} B, {partitions}, {acks}{codec}"
+        for size in (100, 1000)
+        for partitions in ("1 partition", "6 partitions")
+        for acks in ("acks=1 RF 1", "acks=all RF 3")
+        for codec in ("", ", lz4", ", zstd")
+    ]
+    writers = ["broker-bound", "librdkafka", "ProducerPerformance"]
+    written = [
+        f"produce, {how}, {shape}{checks}"
+        for shape in shapes
+        for how in writers
+        for checks in ("", ", full validation")
+    ]
+    readers = [
+        f"consume, {how}{cache}{at_once}, {shape}"
+        for shape in shapes
+        for how in ("broker-bound", "librdkafka", "ConsumerPerformance")
+        for cache in (", warm" if how == "broker-bound" else "", ", cold")
+        for at_once in ("", ", 6 at once")
+    ]
+    others = [
+        f"{how}, {shape}"
+        for shape in shapes
+        for how in (
+            "produce, broker-bound, pinned",
+            "consume, broker-bound, warm, pinned",
+            "consume, copies, warm",
+            "consume, copies, cold",
+        )
+    ]
+    assert (len(written), len(readers)) == (144, 288)
+    assert sorted(row.name for row in VOLUMES) == sorted([*written, *readers, *others])
+
+
 def number(pattern: str, name: str) -> int:
     """What the name says, or one."""
     found = re.search(pattern, name)
@@ -159,7 +195,7 @@ def test_readers_are_as_many_as_the_name_says_and_find_no_cache_where_it_says_co
         readers = ["kcat -C"] * at_once
         assert {told["-o"] for told in cluster.of("kcat -C")} == {"beginning"}
     elif "ConsumerPerformance" in row.name:
-        readers = ["ConsumerPerformance"]
+        readers = ["ConsumerPerformance"] * at_once
     else:
         readers = ["fetch"]
         (told,) = cluster.of("fetch")

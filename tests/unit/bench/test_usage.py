@@ -110,17 +110,17 @@ def test_what_a_client_does_before_its_own_time_begins_is_no_limit() -> None:
         Look(5.0, Machine(16.5, 1.5), {1: 3.1, 2: 0.1}),
     ]
     whole = Usage(5.0, 1.0, 3.2, 0.5, 3.1, Machine(6.5, 1.5), 2)
-    over = ClientRun("", whole, looks).over(2.0)
+    over = ClientRun([], whole, looks).over(2.0)
     assert (over.seconds, over.brokers, over.machine) == (2.0, 1.0, Machine(0.5, 1.5))
     assert (over.client, over.busiest_client_thread) == (pytest.approx(0.2), pytest.approx(0.1))
     assert over.limiter == "disk"
     # More than it ran is all of it.
-    assert ClientRun("", whole, looks).over(9.0).machine == Machine(6.5, 1.5)
+    assert ClientRun([], whole, looks).over(9.0).machine == Machine(6.5, 1.5)
 
 
 def test_a_client_program_is_looked_at_while_it_runs() -> None:
     run = run_clients(System("this", 0, (os.getpid(),)), [[sys.executable, "-c", BURN + "print(1)"]])
-    assert run.output == "1\n"
+    assert run.outputs == ["1\n"]
     assert run.usage.client >= BUSY_S / 2
     assert run.usage.machine.busy >= run.usage.client - 0.1
     assert len(run.looks) > 3

@@ -81,8 +81,13 @@ class System:
 
     def cpu_seconds(self) -> float:
         """Of the broker and its children so far, those that have ended with it."""
+        return sum(self.user_and_kernel_seconds())
+
+    def user_and_kernel_seconds(self) -> tuple[float, float]:
+        """As `cpu_seconds`, by who used it: they themselves, or the kernel for them."""
         # From the children up: what one of them used that has ended since it was listed stands with its parent.
-        return sum(_cpu_seconds(member) for member in reversed([*self.members()]))
+        used = [_user_and_kernel_seconds(member) for member in reversed([*self.members()])]
+        return sum(user for user, _ in used), sum(kernel for _, kernel in used)
 
     def pss_bytes(self) -> int:
         """Memory of the broker and its children, shared pages counted by their share."""
@@ -96,11 +101,12 @@ class System:
                     os.sched_setaffinity(thread.id, cpus)
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
+def _user_and_kernel_seconds(process: psutil.Process) -> tuple[float, float]:
     try:
-        return sum(process.cpu_times()[:4])
+        used = process.cpu_times()
     except psutil.NoSuchProcess:
-        return 0.0
+        return 0.0, 0.0
+    return used.user + used.children_user, used.system + used.children_system
 
 
 @contextlib.contextmanager

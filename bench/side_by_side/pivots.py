@@ -15,7 +15,7 @@ from typing import Any, Final
 from bench.side_by_side.__main__ import all_rows
 from bench.side_by_side.figures import OURS, Spread, exponent, short
 from bench.side_by_side.report import limited_by, table, with_unit
-from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, REQUESTS_S
+from bench.side_by_side.row import CPU_S_GB, CPU_US, KERNEL_S_GB, MB_S, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
 
 Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -97,16 +97,19 @@ def sources(files: Iterable[Path], rows: Rows) -> list[str]:
 
 
 def volumes(rows: Rows, kind: str) -> list[str]:
-    """Rates and costs of bytes; of drains also what they are of a bare sendfile loop, ours and Kafka's."""
+    """Rates and costs of bytes; the kernel's part of these, and of drains the share of a bare loop, ours / Kafka's."""
     is_read = kind == _CONSUME
     lines = []
     for name, figures in rows.items():
         if name.startswith(kind) and not name.startswith(_COPIES):
             rate = figures[MB_S]
             cells = [name.removeprefix(kind), *_beside(rate), *_beside(figures[CPU_S_GB])]
+            cells.append(_pair(figures[KERNEL_S_GB]) if KERNEL_S_GB in figures else "")
             lines.append([*cells, *([_share(figures.get(PHYSICAL))] if is_read else []), limited_by(rate["limiter"])])
     shares = ["of a bare loop"] if is_read else []
-    return table(["", MB_S, "Kafka", "ratio", "CPU s/GB", "Kafka", "ratio", *shares, "limited by"], lines)
+    return table(
+        ["", MB_S, "Kafka", "ratio", "CPU s/GB", "Kafka", "ratio", "of it the kernel's", *shares, "limited by"], lines
+    )
 
 
 def requests(rows: Rows) -> list[str]:

@@ -12,6 +12,7 @@ from bench.side_by_side.usage import Usage, too_few_ticks
 
 MB_S: Final = "MB/s"
 CPU_S_GB: Final = "broker CPU s/GB"
+KERNEL_S_GB: Final = "of it the kernel's s/GB"
 REQUESTS_S: Final = "requests/s"
 CPU_US: Final = "broker CPU us a request"
 MORE: Final = Target(at_least=True, ratio=1.2)
@@ -60,14 +61,15 @@ class Incomplete(Exception):
 
 
 def volume_figures(volume: Volume) -> list[Figure]:
-    """Rate and cost of bytes that went in or out, and the rate of records where somebody counted them."""
+    """Rate and cost of bytes that went in or out, with the kernel's part; records/s where somebody counted them."""
     gigabytes, usage = volume.payload_bytes / 1e9, volume.usage
     rate = Figure(MB_S, gigabytes * 1000 / volume.seconds, "MB/s", usage.limiter, is_rate=True, shares=usage.shares)
     cost = Figure(CPU_S_GB, usage.brokers / gigabytes, "s/GB", usage.limiter, unjudged=too_few_ticks(usage.brokers))
+    kernel = Figure(KERNEL_S_GB, usage.kernel / gigabytes, "s/GB", usage.limiter)
     if volume.records is None:
-        return [rate, cost]
+        return [rate, cost, kernel]
     records = Figure("records/s", volume.records / volume.seconds, "records/s", usage.limiter, is_rate=True)
-    return [rate, records, cost]
+    return [rate, records, cost, kernel]
 
 
 def request_figures(requests: int, seconds: float, usage: Usage) -> list[Figure]:

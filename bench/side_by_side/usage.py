@@ -73,6 +73,8 @@ class Usage:
     cores: int
     broker_cores: int | None = None
     """Those that brokers may use; None is all."""
+    kernel: float = 0.0
+    """What of the brokers' the kernel has used for them."""
 
     def __add__(self, other: "Usage") -> "Usage":
         """Of both, one after the other, by other clients on the same brokers."""
@@ -85,6 +87,7 @@ class Usage:
             self.machine + other.machine,
             self.cores,
             self.broker_cores,
+            self.kernel + other.kernel,
         )
 
     @property
@@ -304,7 +307,7 @@ def watch_start(cluster: Deployment, work: Callable[[], T]) -> tuple[T, Usage]:
     result = work()
     seconds = time.perf_counter() - began
     client = _differences(own_before, _threads(own))
-    return result, _usage(seconds, _Brokers(0.0, {}, frozenset()), cluster, client, machine)
+    return result, _usage(seconds, _Brokers(0.0, 0.0, {}, frozenset()), cluster, client, machine)
 
 
 def watch_machine(work: Callable[[], T]) -> tuple[T, Usage]:
@@ -320,6 +323,7 @@ class _Brokers:
     """CPU seconds so far: of all brokers with their children, and of each thread that lives. And where they may run."""
 
     total: float
+    kernel: float
     threads: Mapping[int, float]
     cpus: AbstractSet[int]
 
@@ -332,7 +336,8 @@ class _Brokers:
                 with contextlib.suppress(psutil.Error):
                     threads |= _threads(process)
                     cpus |= {*process.cpu_affinity()}
-        return cls(sum(system.cpu_seconds() for system in cluster.systems()), threads, cpus)
+        used = [system.user_and_kernel_seconds() for system in cluster.systems()]
+        return cls(sum(map(sum, used)), sum(kernel for _, kernel in used), threads, cpus)
 
 
 def _threads(process: psutil.Process) -> dict[int, float]:
@@ -356,4 +361,5 @@ def _usage(
         spent,
         len(usable_cpus()),
         len(after.cpus) or None,
+        after.kernel - before.kernel,
     )

@@ -6,13 +6,13 @@ from bench import frames
 from bench.side_by_side import clients
 from bench.side_by_side.clients import Shape, Volume
 from bench.side_by_side.comparison import in_and_out
-from bench.side_by_side.row import CPU_S_GB, CPU_US, MB_S, request_figures, volume_figures
+from bench.side_by_side.row import CPU_S_GB, CPU_US, KERNEL_S_GB, MB_S, request_figures, volume_figures
 from bench.side_by_side.usage import ClientRun, Look, Machine, Usage
 from tests.unit.bench.small_broker import FETCH, PRODUCE, TOPIC, small_broker
 
 
 def used(brokers: float) -> Usage:
-    return Usage(1.0, brokers, 0.1, brokers, 0.1, Machine(brokers, 0.0), 2)
+    return Usage(1.0, brokers, 0.1, brokers, 0.1, Machine(brokers, 0.0), 2, kernel=brokers / 4)
 
 
 def test_a_replay_counts_the_records_that_it_has_sent() -> None:
@@ -39,9 +39,10 @@ def test_what_is_to_warm_is_written_and_read() -> None:
 
 def test_rates_are_of_bytes_and_of_records_where_they_were_counted() -> None:
     written = volume_figures(Volume(500_000_000, 2.0, used(1.0), records=4_000))
-    assert [(each.name, each.value) for each in written] == [(MB_S, 250.0), ("records/s", 2_000.0), (CPU_S_GB, 2.0)]
+    cost = [(CPU_S_GB, 2.0), (KERNEL_S_GB, 0.5)]
+    assert [(each.name, each.value) for each in written] == [(MB_S, 250.0), ("records/s", 2_000.0), *cost]
     read = volume_figures(Volume(500_000_000, 2.0, used(1.0), answers=400))
-    assert [(each.name, each.value) for each in read] == [(MB_S, 250.0), (CPU_S_GB, 2.0)]
+    assert [(each.name, each.value) for each in read] == [(MB_S, 250.0), *cost]
 
 
 def test_a_cost_of_few_ticks_of_the_clock_says_so_and_a_rate_does_not_care() -> None:

@@ -1,5 +1,6 @@
 """Who is told to be the limit, and what is counted of whom."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -142,6 +143,16 @@ def test_cpu_of_threads_and_children_that_end_counts() -> None:
 
     _, usage = watch(System("this", 0, (os.getpid(),)), work)
     assert usage.brokers >= 2 * BUSY_S - 0.1
+
+
+def test_what_the_kernel_does_for_brokers_is_told_apart_also_of_children_that_end() -> None:
+    """Of what the kernel fills that is most, of a loop the least."""
+    system, parts = System("this", 0, (os.getpid(),)), []
+    for each in ("os.urandom(1 << 20)", "sum(range(100_000))"):
+        program = f"import os, time\nwhile time.process_time() < {BUSY_S}: {each}\n"
+        _, usage = watch(system, functools.partial(subprocess.run, [sys.executable, "-c", program], check=True))
+        parts.append(usage.kernel / usage.brokers)
+    assert parts[1] < 0.5 < parts[0] <= 1.0
 
 
 def test_a_child_that_lives_counts_once() -> None:

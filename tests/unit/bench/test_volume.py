@@ -49,12 +49,12 @@ def test_a_client_runs_until_the_cpu_of_the_brokers_is_counted(brokers: float, r
     assert volume.answers is None
     total = volume.usage
     assert (total.seconds, total.client, total.busiest_broker_thread, total.cores) == (2.0 * runs, runs, 0.5 * runs, 2)
-    assert total.brokers == pytest.approx(brokers * runs)
+    assert (total.brokers, total.kernel) == (pytest.approx(brokers * runs), pytest.approx(brokers * runs / 2))
     assert (total.machine.busy, total.machine.waiting_for_disk) == (1.5 * runs, 0.25 * runs)
 
 
 def used(brokers: float, *, cores: int) -> Usage:
-    return Usage(2.0, brokers, 1.0, 0.5, 1.0, Machine(1.5, 0.25), cores)
+    return Usage(2.0, brokers, 1.0, 0.5, 1.0, Machine(1.5, 0.25), cores, kernel=brokers / 2)
 
 
 def test_a_drain_has_the_records_that_its_bytes_hold(tmp_path: Path) -> None:

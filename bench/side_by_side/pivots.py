@@ -2,11 +2,12 @@
 
 `python -m bench.side_by_side.pivots FILE.json ... >tables.md`. Of a row that several files have, the last one counts. A
 ratio that does not reach its aim is bold, one that is not judged in brackets. Records/s are left out, which are MB/s by
-the size of a record. In front of them stands how many rows meet the aims of each kind, behind them what was measured
-when, and with which commit.
+the size of a record. In front of them stands how many rows meet the aims of each kind, and how many miss them by what
+the kernel takes alone, behind them what was measured when, and with which commit.
 """
 
 import json
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 from bench.side_by_side.__main__ import all_rows
 from bench.side_by_side.figures import OURS, Spread, exponent, short
 from bench.side_by_side.report import limited_by, table, with_unit
-from bench.side_by_side.row import CPU_S_GB, CPU_US, KERNEL_S_GB, MB_S, REQUESTS_S
+from bench.side_by_side.row import CPU_S_GB, CPU_US, KERNEL_S_GB, MB_S, MOST_CPU, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
 
 Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -81,6 +82,36 @@ def aims(rows: Rows) -> list[str]:
     return table(["", "aim", "met", "ratio: median (least to greatest)"], lines)
 
 
+def out_of_reach(rows: Rows) -> list[str]:
+    """Of the costs that miss their aim: for how many the kernel's part of ours is beyond it, whatever else we do.
+
+    Those whose parts nobody has counted are left out. Parts are told as medians of all that miss.
+    """
+    lines = []
+    for kind in (_PRODUCE, _CONSUME):
+        costs = [
+            (figures[CPU_S_GB], *kernels)
+            for name, figures in rows.items()
+            if name.startswith(kind) and (kernels := _kernels(figures)) and figures[CPU_S_GB]["met"] is False
+        ]
+        if costs:
+            beyond = sum(ours > MOST_CPU * cost["kafka"]["median"] for cost, ours, _ in costs)
+            own = statistics.median(ours / cost["barnabas"]["median"] for cost, ours, _ in costs)
+            kafkas = statistics.median(theirs / cost["kafka"]["median"] for cost, _, theirs in costs)
+            lines.append([kind.rstrip(", "), str(len(costs)), str(beyond), f"{own:.0%}", f"{kafkas:.0%}"])
+    return table(
+        ["", "costs that miss their aim", "the kernel alone is beyond it", "kernel's part of ours", "of Kafka's"], lines
+    )
+
+
+def _kernels(figures: Mapping[str, Mapping[str, Any]]) -> Sequence[float]:
+    """What the kernel took of our cost, and of that of the better Kafka if there is one; nothing if not counted."""
+    if CPU_S_GB not in figures or KERNEL_S_GB not in figures:
+        return ()
+    told, version = figures[KERNEL_S_GB], figures[CPU_S_GB]["kafka_version"]
+    return told["barnabas"]["median"], *([] if version is None else [told["others"][version]["median"]])
+
+
 def sources(files: Iterable[Path], rows: Rows) -> list[str]:
     """Of each file how many of its rows count, and of what they are."""
     lines = []
@@ -104,7 +135,7 @@ def volumes(rows: Rows, kind: str) -> list[str]:
         if name.startswith(kind) and not name.startswith(_COPIES):
             rate = figures[MB_S]
             cells = [name.removeprefix(kind), *_beside(rate), *_beside(figures[CPU_S_GB])]
-            cells.append(_pair(figures[KERNEL_S_GB]) if KERNEL_S_GB in figures else "")
+            cells.append(" / ".join(map(short, _kernels(figures))))
             lines.append([*cells, *([_share(figures.get(PHYSICAL))] if is_read else []), limited_by(rate["limiter"])])
     shares = ["of a bare loop"] if is_read else []
     return table(
@@ -214,6 +245,7 @@ def _spread(told: Mapping[str, float]) -> str:
 
 TABLES: Final[Mapping[str, Callable[[Rows], list[str]]]] = {
     "Aims": aims,
+    "Out of reach": out_of_reach,
     "Produce": lambda rows: volumes(rows, _PRODUCE),
     "Consume": lambda rows: volumes(rows, _CONSUME),
     "One record a request": requests,

@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from bench.side_by_side.figures import Figure, Target, results
-from bench.side_by_side.pivots import aims, as_tables, curves, latencies, others, requests, rows_of, sources, volumes
+from bench.side_by_side.pivots import (
+    aims,
+    as_tables,
+    curves,
+    latencies,
+    others,
+    out_of_reach,
+    requests,
+    rows_of,
+    sources,
+    volumes,
+)
 from bench.side_by_side.row import CPU_S_GB, CPU_US, KERNEL_S_GB, LESS_CPU, MB_S, MORE, REQUESTS_S
 from bench.side_by_side.rows.volume import PHYSICAL
 
@@ -165,4 +176,16 @@ def test_of_each_kind_of_aim_it_is_told_how_many_are_met(tmp_path: Path) -> None
         "| consume, of a bare sendfile loop's rate | at least 0.7 | 1 of 1 | 0.80 x |",
         "| one record a request | at least 0.8 x | 1 of 1 | 0.90 x |",
         "| one record a request | at least 1 x | 1 of 1 | 1.50 x |",
+    ]
+
+
+def test_a_cost_is_out_of_reach_where_the_kernel_alone_takes_more_than_the_aim(tmp_path: Path) -> None:
+    told, kafka = Results(tmp_path / "a.json"), [figures({CPU_S_GB: 1.0, KERNEL_S_GB: 0.5})]
+    for name, cost, kernel in (("met", 0.5, 0.4), ("beyond", 0.8, 0.64), ("within", 0.8, 0.56), ("at", 0.8, 0.6)):
+        told.add(f"produce, {name}", [figures({CPU_S_GB: cost, KERNEL_S_GB: kernel})], kafka, {CPU_S_GB: LESS_CPU})
+    told.add("consume, uncounted", [figures({CPU_S_GB: 0.8})], [figures({CPU_S_GB: 1.0})], {CPU_S_GB: LESS_CPU})
+    told.add("consume, counted", [figures({CPU_S_GB: 0.7, KERNEL_S_GB: 0.7})], kafka, {CPU_S_GB: LESS_CPU})
+    assert out_of_reach(rows_of([told.path]))[2:] == [
+        "| produce | 3 | 1 | 75% | 50% |",
+        "| consume | 1 | 1 | 100% | 50% |",
     ]

@@ -257,7 +257,8 @@ def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume
 def performance_consume(cluster: Deployment, topic: str, shape: Shape, consumers: int = 1) -> Volume:
     """Kafka's ConsumerPerformance, each in a group of its own.
 
-    The time is that of its fetching, without the start of its JVM or its group; of several, the longest.
+    The time is that of its fetching, without the start of its JVM or its group; of several, which do not begin in one
+    moment, the longest.
     """
     arguments = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--messages", str(shape.records)]
     run = run_clients(cluster, [_java("org.apache.kafka.tools.ConsumerPerformance", arguments)] * consumers)

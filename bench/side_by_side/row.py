@@ -38,7 +38,7 @@ class Row:
     `own_properties` are for Barnabas only: keys that Kafka does not have. A row that is `fresh` gets a cluster of its
     own in every round, which nothing has warmed: it restarts the broker, or asks what a new one takes. Those that
     `restarts` brokers share a warm cluster with each other only, which is warmed again after each run of them, and are
-    not tried before they count. Of rows that are `alike` brokers do the same work: one is tried for all.
+    not tried before they count.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Row:
     is_fresh: bool = False
     restarts: bool = False
     alike: str = ""
-    """The same text for rows that are; empty where a row is like no other."""
+    """The same text for rows that brokers run the same code for, as of other sizes: one is tried for all."""
 
 
 class Incomplete(Exception):

@@ -87,9 +87,7 @@ def by_librdkafka(shape: Shape, *, validates_all: bool = False) -> Row:
     def measure(run: Run) -> list[Figure]:
         given = _shape(run, shape)
         with _topic(run, given) as topic:
-            return volume_figures(
-                _counted(run, lambda: clients.kcat_produce(run.cluster, topic, given, run.scratch)),
-            )
+            return volume_figures(_counted(run, lambda: clients.kcat_produce(run.cluster, topic, given, run.scratch)))
 
     return _written("librdkafka", shape, measure, _CLIENT_BOUND, validates_all=validates_all)
 
@@ -108,13 +106,12 @@ def _written(
 ) -> Row:
     name = f"produce, {how}, {_told(shape)}" + (", full validation" if validates_all else "")
     own = _FULL if validates_all else ()
-    alike = f"produce, {how}, {shape.codec}"
-    return Row(name, measure, targets, _brokers(shape), own_properties=own, alike=alike)
+    return Row(name, measure, targets, _brokers(shape), own_properties=own, alike=f"produce, {how}, {shape.codec}")
 
 
 def _read(how: str, shape: Shape, measure: Measure, targets: Mapping[str, Target], *kinds: str) -> Row:
-    name = ", ".join(filter(None, ("consume", how, *kinds, _told(shape))))
-    return Row(name, measure, targets, _brokers(shape), alike=f"consume, {how}, {shape.codec}")
+    way = ", ".join(filter(None, ("consume", how, *kinds)))
+    return Row(f"{way}, {_told(shape)}", measure, targets, _brokers(shape), alike=f"{way}, {shape.codec}")
 
 
 def _at_once(consumers: int, usual: int) -> str:

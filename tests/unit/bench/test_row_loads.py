@@ -145,6 +145,16 @@ def test_all_shapes_are_crossed_with_all_ways_to_write_and_read_them() -> None:
     assert sorted(row.name for row in VOLUMES) == sorted([*written, *readers, *others])
 
 
+def test_rows_are_alike_that_differ_in_sizes_partitions_replicas_and_checks_alone() -> None:
+    """One of these is tried for all: whoever reads or writes in another way, or another codec, is tried by itself."""
+    ways: dict[str, set[str]] = {}
+    for row in VOLUMES:
+        way = re.sub(r", \d+ B, \d+ partitions?, acks=\S+ RF \d", "", row.name).replace(", full validation", "")
+        ways.setdefault(row.alike, set()).add(way)
+    assert sorted(map(len, ways.values())) == [1] * len(ways)
+    assert len({way for found in ways.values() for way in found}) == len(ways) == 3 * (4 + 15)
+
+
 def number(pattern: str, name: str) -> int:
     """What the name says, or one."""
     found = re.search(pattern, name)

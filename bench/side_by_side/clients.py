@@ -247,9 +247,10 @@ def performance_produce(cluster: Deployment, topic: str, shape: Shape) -> Volume
     arguments = ["--topic", topic, "--num-records", str(shape.records), "--record-size", str(shape.record_bytes)]
     arguments += ["--throughput", "-1", "--producer-props", *(f"{key}={value}" for key, value in properties.items())]
     run = run_clients(cluster, [_java("org.apache.kafka.tools.ProducerPerformance", arguments)])
-    found = _SENT.findall(run.outputs[0])
+    (output,) = run.outputs
+    found = _SENT.findall(output)
     if not found:
-        raise ClientFailed(f"ProducerPerformance told no rate:\n{run.outputs[0][-2000:]}")
+        raise ClientFailed(f"ProducerPerformance told no rate:\n{output[-2000:]}")
     records, rate = int(found[-1][0]), float(found[-1][1])
     return _volume(records, shape, records / rate, run.over(records / rate))
 

@@ -194,14 +194,14 @@ class Runner:
             cluster = seat.cluster()
             commands = cluster.take_commands("warming")
             pids = [pid for rival in rivals for pid in rival.pids()]
-            if self._plan.tries_first(row) and (row.alike or row.name) not in seat.tried:
+            if self._plan.tries_first(row) and row.tried_as not in seat.tried:
                 self._measure(row, cluster, pids)
                 cluster.take_commands(row.name)
             elif row.restarts and seat.tried and self._plan.warms:
                 # What was restarted is cold, and takes over from the others or does what they ask for next.
                 warm_again(cluster)
                 cluster.take_commands(row.name)
-            seat.tried.add(row.alike or row.name)
+            seat.tried.add(row.tried_as)
             told, incomplete = self._measure(row, cluster, pids)
             commands |= cluster.take_commands(row.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on

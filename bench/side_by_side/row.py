@@ -53,6 +53,11 @@ class Row:
     alike: str = ""
     """The same text for rows that brokers run the same code for, as of other sizes: one is tried for all."""
 
+    @property
+    def tried_as(self) -> str:
+        """What has been tried on a cluster once this row was."""
+        return self.alike or self.name
+
 
 class Incomplete(Exception):
     """A row of several parts failed at one of them, which the text tells; `figures` are those of the others."""

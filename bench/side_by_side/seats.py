@@ -28,7 +28,7 @@ class Seat:
         self._cluster: RunningCluster | None = None
         self._starts_left = _STARTS
         self.tried: set[str] = set()
-        """Rows, or what several of them are alike in, that have been run on the cluster of now, counted or not."""
+        """What has been run on the cluster of now (`Row.tried_as`), whether it counted or not."""
 
     def cluster(self) -> RunningCluster:
         """The one that runs, or a new one. Whatever goes wrong as it starts is raised, and SeatEmpty after a few."""

@@ -320,21 +320,21 @@ _CODECS: Final = ("none", "lz4", "zstd")
 
 def _all_rows() -> Iterator[Row]:
     for crossed in itertools.product(_RECORD_BYTES, _PARTITIONS, _ACKS, _CODECS):
-        written, read = Shape(_PAYLOAD, *crossed), Shape(_CLIENT_PAYLOAD, *crossed)
+        large, small = Shape(_PAYLOAD, *crossed), Shape(_CLIENT_PAYLOAD, *crossed)
         for validates_all in (False, True):
-            yield replayed(written, validates_all=validates_all)
-            yield by_librdkafka(written, validates_all=validates_all)
-            yield by_producer_performance(read, validates_all=validates_all)
-        yield replayed(written, pinned=True)
+            yield replayed(large, validates_all=validates_all)
+            yield by_librdkafka(large, validates_all=validates_all)
+            yield by_producer_performance(small, validates_all=validates_all)
+        yield replayed(large, pinned=True)
         for connections in (clients.CONNECTIONS, _MANY):
-            yield drained(read, connections=connections)
-            yield drained_cold(read, connections=connections)
-        yield drained(read, pinned=True)
+            yield drained(small, connections=connections)
+            yield drained_cold(small, connections=connections)
+        yield drained(small, pinned=True)
         for consumers, cold in itertools.product((1, _MANY), (False, True)):
-            yield read_by_librdkafka(read, consumers, cold=cold)
-            yield read_by_consumer_performance(read, consumers, cold=cold)
+            yield read_by_librdkafka(small, consumers, cold=cold)
+            yield read_by_consumer_performance(small, consumers, cold=cold)
         for cold in (False, True):
-            yield copied(replace(read, payload_bytes=_COPIED_PAYLOAD), cold=cold)
+            yield copied(replace(small, payload_bytes=_COPIED_PAYLOAD), cold=cold)
 
 
 def rows() -> list[Row]:

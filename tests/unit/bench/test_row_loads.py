@@ -51,9 +51,9 @@ class Noting:
         return []
 
     def run_clients(self, _: object, commands: Sequence[Sequence[str]], **__: object) -> ClientRun:
-        for command in commands:
-            self.asked.append(told_by(command))
-        return ClientRun([printed(*told_by(command)) for command in commands], USED, [])
+        asked = [told_by(command) for command in commands]
+        self.asked += asked
+        return ClientRun([printed(*each) for each in asked], USED, [])
 
     def of(self, *kinds: str) -> list[dict[str, Any]]:
         """What was told of these kinds."""

@@ -15,7 +15,6 @@ no place is served without a session.
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from barnabas.protocol.error_code import ErrorCode
@@ -240,14 +239,22 @@ class FollowerLine:
         return before == self._known
 
 
-@dataclass(slots=True)
 class FetchPlan:
     """What one Fetch request reads: its session if it has one, and whether the answer names only what changed."""
 
-    wanted: list[WantedPartition]
-    session: FetchSession | None = None
-    is_incremental: bool = False
-    error: ErrorCode = ErrorCode.NONE
+    __slots__ = ("error", "is_incremental", "session", "wanted")
+
+    def __init__(
+        self,
+        wanted: list[WantedPartition],
+        session: FetchSession | None = None,
+        is_incremental: bool = False,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self.wanted = wanted
+        self.session = session
+        self.is_incremental = is_incremental
+        self.error = error
 
     @property
     def session_id(self) -> int:

@@ -32,8 +32,10 @@ def reach_brokers(config: BrokerConfig, *, metadata: MetadataView, network: Netw
     """By the listener between brokers."""
     connector = connector_over(network, peer_options(config))
 
+    listener_name = config.listeners.inter_broker_name
+
     def endpoint_of(leader_id: BrokerId) -> Address | None:
-        endpoint = metadata.brokers_on(config.listeners.inter_broker_name).get(leader_id)
+        endpoint = metadata.endpoint(leader_id, listener_name)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     async def connect(address: Address, name: str) -> Connection:

@@ -30,6 +30,7 @@ NO_CONTROLLER: Final = BrokerId(-1)
 
 _BROKERS: Final = "/brokers"
 """Who waits for a broker waits under this name, which no topic can have."""
+_NO_NODES: Final[dict[BrokerId, Endpoint]] = {}
 _NO_PARTITIONS: Final[Mapping[int, UpdateMetadataPartition]] = MappingProxyType({})
 
 
@@ -61,7 +62,11 @@ class MetadataView:
 
     def brokers_on(self, listener_name: str) -> Mapping[BrokerId, Endpoint]:
         """Where the live brokers that have such a listener are reached by it, in the order of their ids."""
-        return MappingProxyType(self._nodes.get(listener_name, {}))
+        return MappingProxyType(self._nodes.get(listener_name, _NO_NODES))
+
+    def endpoint(self, broker_id: BrokerId, listener_name: str) -> Endpoint | None:
+        """Where a broker is reached by such a listener; None where it has none or is not known to be alive."""
+        return self._nodes.get(listener_name, _NO_NODES).get(broker_id)
 
     def topics(self) -> list[str]:
         """Names of all topics, sorted."""

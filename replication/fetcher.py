@@ -16,7 +16,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from barnabas.client.errors import ClientError, ConnectionFailed, KafkaError, error_code
+from barnabas.client.errors import ClientError, KafkaError, error_code
 from barnabas.client.fetch_session import FetcherSession, Position
 from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import BrokerId, TopicPartition
@@ -41,12 +41,13 @@ from replication.follower import (
     epoch_to_ask,
 )
 from replication.kept_starts import KeptStarts
+from replication.leader_line import LeaderLine
 from replication.leader_questions import EARLIEST, LATEST, ask_epoch_ends, ask_offsets, records_of
 from replication.replica import Replica
 
 log = logging.getLogger(__name__)
 
-_NEWEST_FETCH_VERSION: Final = 11
+NEWEST_FETCH_VERSION: Final = 11
 """Followers need nothing of 12. Its answers end with three bytes behind the last slice of a file: another call for the
 leader and, where the socket's buffer is full by then, another turn of the loop at both ends.
 """
@@ -61,6 +62,8 @@ _THROTTLED_MS: Final = 100
 """How long a replica that the quota holds up is left out before it is looked at again."""
 _POSITIONS_EACH_MS: Final = 30_000
 """How often all positions are looked at: retention here moves the start of a log that nobody writes to."""
+_OF_A_LOG: Final = (PartitionRefused, AppendRejected, CorruptSegment, CorruptIndex)
+"""What goes wrong with one partition's log."""
 _SESSION_ERRORS: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 
@@ -69,13 +72,10 @@ class Fetcher:
 
     def __init__(self, leader_id: BrokerId, index: int, settings: FetcherSettings, ports: FetcherPorts) -> None:
         self.leader_id = leader_id
-        self._name = f"broker-{settings.replica_id}-fetcher-{index}"
         self._settings = settings
         self._ports = ports
         self._now_ms = ports.clock.monotonic_ms
-        self._connection: LeaderConnection | None = None
-        self._failures = 0
-        self._told_reason = ""
+        self._line = LeaderLine(leader_id, f"broker-{settings.replica_id}-fetcher-{index}", ports)
         self._session = FetcherSession()
         self._partitions: dict[TopicPartition, Followed] = {}
         self._truncating: dict[TopicPartition, Followed] = {}
@@ -119,15 +119,13 @@ class Fetcher:
                 try:
                     await self._round()
                 except ClientError as error:
-                    self._lose_connection(error)
-                    await asyncio.sleep(self._backoff_ms(self._failures) / 1000)
+                    self._session.on_failure()
+                    self._line.lose(error)
+                    await asyncio.sleep(self._backoff_ms(self._line.failures) / 1000)
                 else:
-                    if self._failures:
-                        log.info("%s: fetches from broker %d again", self._name, self.leader_id)
-                        self._failures, self._told_reason = 0, ""
+                    self._line.works()
         finally:
-            if self._connection is not None:
-                self._connection.close("the fetcher stops")
+            self._line.close("the fetcher stops")
 
     # Rounds.
 
@@ -144,37 +142,14 @@ class Fetcher:
             self._resume_delayed()
 
     async def _round(self) -> None:
-        connection = await self._connected()
+        connection = self._line.current()
+        if connection is None:
+            self._session.on_failure()
+            connection = await self._line.open()
         if self._truncating:
             await self._truncate(connection)
         if len(self._session) and not self._truncating:
             await self._fetch(connection)
-
-    async def _connected(self) -> LeaderConnection:
-        address = self._ports.endpoint_of(self.leader_id)
-        connection = self._connection
-        if connection is not None and connection.is_open and connection.address == address:
-            return connection
-        if connection is not None:
-            connection.close("the leader is elsewhere")
-            self._connection = None
-            self._session.on_failure()
-        if address is None:
-            raise ConnectionFailed(f"broker {self.leader_id} is not known to live")
-        self._connection = connection = await self._ports.connect(address, self._name)
-        if not self._failures:
-            log.info("%s: connected to broker %d at %s", self._name, self.leader_id, address)
-        return connection
-
-    def _lose_connection(self, error: ClientError) -> None:
-        if str(error) != self._told_reason:
-            self._told_reason = str(error)
-            log.warning("%s: cannot fetch from broker %d: %s", self._name, self.leader_id, error)
-        self._failures += 1
-        self._session.on_failure()
-        if self._connection is not None:
-            self._connection.close("a request failed")
-            self._connection = None
 
     def _backoff_ms(self, failures: int) -> int:
         """Of the n-th failure in a row."""
@@ -260,26 +235,29 @@ class Fetcher:
         """Do something to a partition's log; what goes wrong there stays there."""
         try:
             await work
-        except PartitionRefused as refused:
-            if refused.error is ErrorCode.KAFKA_STORAGE_ERROR:
+        except _OF_A_LOG as error:
+            self._on_failure(followed, error)
+        else:
+            followed.failures = 0
+            self._resume(followed)
+
+    def _on_failure(self, followed: Followed, error: Exception) -> None:
+        """What was to be done to a partition's log was not."""
+        if isinstance(error, PartitionRefused):
+            if error.error is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._stop(followed, "its log directory is offline")
             elif self._is_current(followed):
                 # The role has changed, and whoever changed it says so next.
                 self._set_aside(followed)
-        except AppendRejected as rejected:
-            followed.failures += 1
+            return
+        followed.failures += 1
+        if isinstance(error, AppendRejected):
             partition, leader_id = followed.topic_partition, self.leader_id
-            log.error("%s: what broker %d sent cannot be appended: %s", partition, leader_id, rejected)
-            self._delay(followed, self._backoff_ms(followed.failures))
-        except (CorruptSegment, CorruptIndex) as corrupt:
+            log.error("%s: what broker %d sent cannot be appended: %s", partition, leader_id, error)
+        elif followed.failures == 1:
             # The scrubber has been told, and what it finds is mended, or cut away the next time.
-            followed.failures += 1
-            if followed.failures == 1:
-                log.error("%s: its log cannot be read: %s", followed.topic_partition, corrupt)
-            self._delay(followed, self._backoff_ms(followed.failures))
-        else:
-            followed.failures = 0
-            self._resume(followed)
+            log.error("%s: its log cannot be read: %s", followed.topic_partition, error)
+        self._delay(followed, self._backoff_ms(followed.failures))
 
     def _start(self, followed: Followed, work: Coroutine[Any, Any, None], held_bytes: int = 0) -> None:
         """As `_guarded`, while the others go on."""
@@ -379,7 +357,7 @@ class Fetcher:
             forgotten_topics_data=round_.forgotten_topics(),
         )
         response: FetchResponse = await connection.request(
-            fetch.API, request, timeout_ms=settings.socket_timeout_ms, most=_NEWEST_FETCH_VERSION
+            fetch.API, request, timeout_ms=settings.socket_timeout_ms, most=NEWEST_FETCH_VERSION
         )
         self._ports.count.requests += 1
         error = error_code(response.error_code)
@@ -420,7 +398,9 @@ class Fetcher:
                 if size and followed.waits_for_disk:
                     self._take_beside(followed, answer, size)
                     continue
-                await self._guarded(followed, self._take(followed, answer, records_of(answer)))
+                left = self._take_at_once(followed, answer, size)
+                if left is not None:
+                    await self._guarded(followed, self._take(followed, answer, left))
                 has_appended = has_appended or size > 0
                 turn_bytes += size
                 if turn_bytes >= _TURN_BYTES or clock.monotonic_us() >= turn_ends_us:
@@ -432,19 +412,37 @@ class Fetcher:
             # What was written meanwhile needs not be left out of the next request.
             await asyncio.wait(self._busy, timeout=_SOON_MS / 1000)
 
+    def _take_at_once(self, followed: Followed, answer: FetchablePartitionResponse, size: int) -> memoryview | None:
+        """Take what the leader gave, as far as nothing has to be waited for; what is left."""
+        self._count(followed, size)
+        try:
+            left = followed.take_at_once(
+                records_of(answer), high_watermark=answer.high_watermark, log_start_offset=answer.log_start_offset
+            )
+        except _OF_A_LOG as error:
+            self._on_failure(followed, error)
+            return None
+        if left is None:
+            followed.failures = 0
+            self._resume(followed)
+        return left
+
     def _take(
         self, followed: Followed, answer: FetchablePartitionResponse, records: memoryview
     ) -> Coroutine[Any, Any, None]:
-        self._ports.count.received_bytes += len(records)
-        if followed.replica.throttled_as_follower:
-            self._ports.quota.record(len(records), self._now_ms())
         return followed.take(records, high_watermark=answer.high_watermark, log_start_offset=answer.log_start_offset)
+
+    def _count(self, followed: Followed, received_bytes: int) -> None:
+        self._ports.count.received_bytes += received_bytes
+        if followed.replica.throttled_as_follower:
+            self._ports.quota.record(received_bytes, self._now_ms())
 
     def _take_beside(self, followed: Followed, answer: FetchablePartitionResponse, size: int) -> None:
         if self._busy and self._busy_bytes + size > self._settings.response_max_bytes:
             # Not kept: it is asked for again when there is room.
             self._delay(followed, _SOON_MS)
             return
+        self._count(followed, size)
         records = records_of(answer)
         if 2 * size < memoryview(records.obj).nbytes:
             # A copy, so that the whole answer does not stay in memory as long as this small part of it.

@@ -42,16 +42,34 @@ class Followed(FollowedPartition):
         """Have everything on the disk. Raises PartitionRefused."""
         await self.replica.flush_as_follower(leader_epoch=self.leader_epoch)
 
+    def take_at_once(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> memoryview | None:
+        """As `take`, as far as nothing has to be waited for: what is left is for that, None when nothing is.
+
+        Raises PartitionRefused or AppendRejected.
+        """
+        if len(records):
+            try:
+                taken_bytes = self.replica.try_append_as_follower(records, leader_epoch=self.leader_epoch)
+            except UnexpectedOffset:
+                return records
+            if taken_bytes < len(records):
+                return records[taken_bytes:]
+        self._apply_progress(high_watermark, log_start_offset)
+        return None
+
     async def take(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> None:
         """Append what the leader sent, and take over how far it is committed there and where the log starts.
 
         Raises PartitionRefused or AppendRejected.
         """
-        replica, epoch = self.replica, self.leader_epoch
         if len(records):
             await self._append(records)
+        self._apply_progress(high_watermark, log_start_offset)
+
+    def _apply_progress(self, high_watermark: int, log_start_offset: int) -> None:
+        replica = self.replica
         replica.apply_leader_progress(
-            leader_epoch=epoch, high_watermark=high_watermark, log_start_offset=log_start_offset
+            leader_epoch=self.leader_epoch, high_watermark=high_watermark, log_start_offset=log_start_offset
         )
         self.lag = max(0, high_watermark - replica.log.log_end_offset)
 

@@ -21,6 +21,7 @@ from barnabas.storage.append import AppendInfo, AppendOrigin, PreparedAppend
 from barnabas.storage.append_conversion import ConvertedSet
 from barnabas.storage.directory import LogDirectory
 from barnabas.storage.log import Log, LogOffline
+from barnabas.storage.log_config import MAX_INT64
 from barnabas.storage.replicated_append import has_more
 from replication.acknowledgements import PartitionRefused
 from replication.conversion import convert_in_turns
@@ -146,6 +147,22 @@ class Replica:
         """Records were appended; to be done before the loop turns again."""
 
     # Following.
+
+    def try_append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch) -> int:
+        """Append now what need not wait, for a slow directory, a flush or others' turns; how many bytes were taken.
+
+        What is left is for `append_as_follower`. Raises as that does.
+        """
+        log_ = self.log
+        if not self.directory.writes_inline or self._writing.locked() or log_.config.flush_messages != MAX_INT64:
+            return 0
+        self._require_following(leader_epoch)
+        prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
+        self._write_now(prepared)
+        taken_bytes = len(prepared.data)
+        self._ports.counts.bytes_in += taken_bytes
+        # A batch that is cut at the end is left out.
+        return taken_bytes if has_more(records, taken_bytes) else len(records)
 
     async def append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch) -> int:
         """Append what the leader has sent, unchanged; the log's end then, durable where `flush.messages` says so.

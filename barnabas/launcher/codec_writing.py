@@ -2,7 +2,7 @@
 
 There stand, as the schema compiler would make them on first use, the codecs of what carries record batches: Produce and
 Fetch with the headers in front of them. As a module they can be compiled to C. Versions are those whose batches are of
-the log's own format; requests are encoded, and responses decoded, in the newest only, in which Barnabas asks others.
+the log's own format; requests are encoded, and responses decoded, only in those in which Barnabas asks others.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from barnabas.protocol.source import Source
 from barnabas.runtime.packages import own_root
 
 PATH: Final = own_root() / "barnabas/protocol/written_codecs.py"
-_APIS: Final[Sequence[tuple[Api, int]]] = ((produce.API, 3), (fetch.API, 4))
-"""With the first version that has batches of format 2."""
+_APIS: Final[Sequence[tuple[Api, int, Sequence[int]]]] = ((produce.API, 3, (8,)), (fetch.API, 4, (11, 12)))
+"""With the first version that has batches of format 2, and those in which others are asked: followers fetch in 11."""
 _TABLES: Final = {"decode": "DECODERS", "encode": "ENCODERS", "frame": "FRAMERS"}
 _HEAD: Final = '''"""Codecs of what carries record batches. Written by `barnabas/launcher/codec_writing.py`."""
 
@@ -80,13 +80,13 @@ def _codecs() -> Iterator[_Codec]:
         yield _Codec("decode", RequestHeader, version)
     for version in (0, 1):
         yield _Codec("decode", ResponseHeader, version)
-    for api, first in _APIS:
-        newest = api.versions[-1]
-        for version in range(first, newest + 1):
+    for api, first, asked in _APIS:
+        for version in range(first, api.versions[-1] + 1):
             yield _Codec("decode", api.request, version)
             yield _Codec("frame", api.response, version)
-        yield _Codec("encode", api.request, newest)
-        yield _Codec("decode", api.response, newest)
+        for version in asked:
+            yield _Codec("encode", api.request, version)
+            yield _Codec("decode", api.response, version)
 
 
 def _constants(sources: Sequence[Source]) -> list[str]:

@@ -20,6 +20,9 @@ T = TypeVar("T")
 Decode: TypeAlias = Callable[..., tuple[Any, int]]
 """(buf, pos, budget of items in arrays) -> (message, position after it)"""
 
+DecodeWhole: TypeAlias = Callable[..., Any]
+"""(buf, pos) -> the message that fills it from there on"""
+
 Encode: TypeAlias = Callable[[Any, bytes], list[bytes | SizedRecords]]
 """(message, bytes to put first) -> pieces"""
 
@@ -37,10 +40,20 @@ def decode(cls: type[T], version: int, buf: Buffer, pos: int = 0) -> tuple[T, in
 
 def decode_whole(cls: type[T], version: int, buf: Buffer, pos: int = 0) -> T:
     """Return the message that fills the buffer from `pos` on. Raises WireError; TrailingBytes where it does not."""
-    decoded, end = decode(cls, version, buf, pos)
-    if end != len(buf):
-        raise TrailingBytes(f"{len(buf) - end} bytes behind {cls.__name__} v{version}")
-    return decoded
+    return cast("T", whole_decoder(cls, version)(buf, pos))
+
+
+def whole_decoder(cls: type[Any], version: int) -> DecodeWhole:
+    """Return the function of `decode_whole` for a class and version, for who decodes many."""
+    decode_one = decoder(cls, version)
+
+    def decode_all(buf: Buffer, pos: int = 0) -> Any:
+        decoded, end = decode_one(buf, pos)
+        if end != len(buf):
+            raise TrailingBytes(f"{len(buf) - end} bytes behind {cls.__name__} v{version}")
+        return decoded
+
+    return decode_all
 
 
 def encode(message: object, version: int) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Final, cast
 
-from barnabas.protocol.compiler import Decode, Frame, decode, decode_whole, decoder, encode, encoder, framer
+from barnabas.protocol.compiler import Decode, Frame, decode, decoder, encode, encoder, framer, whole_decoder
 from barnabas.protocol.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.ids import ApiKey
 from barnabas.protocol.messages import APIS
@@ -95,11 +95,11 @@ def request_framer(api_key: int, version: int, client_id: str | None) -> Frame:
 def response_decoder(api_key: int, version: int) -> Callable[[Buffer], Any]:
     """Return the function from a response's frame, without its size, to the message. It raises WireError."""
     decode_header = decoder(ResponseHeader, response_header_version(api_key, version))
-    response = APIS[ApiKey(api_key)].response
+    decode_message = whole_decoder(APIS[ApiKey(api_key)].response, version)
 
     def decode_response(frame: Buffer) -> Any:
         _, start = decode_header(frame, 0)
-        return decode_whole(response, version, frame, start)
+        return decode_message(frame, start)
 
     return decode_response
 

@@ -34,7 +34,9 @@ pack_ihqqqi: Final = Struct(">ihqqqi").pack
 pack_ii: Final = Struct(">ii").pack
 pack_iiiibii: Final = Struct(">iiiibii").pack
 pack_iiiibiiB: Final = Struct(">iiiibiiB").pack
+pack_iiiibiii: Final = Struct(">iiiibiii").pack
 pack_iiqiqix: Final = Struct(">iiqiqix").pack
+pack_iiqqi: Final = Struct(">iiqqi").pack
 pack_iix: Final = Struct(">iix").pack
 pack_iqx: Final = Struct(">iqx").pack
 pack_qq: Final = Struct(">qq").pack
@@ -47,6 +49,7 @@ unpack_i: Final = Struct(">i").unpack_from
 unpack_iB: Final = Struct(">iB").unpack_from
 unpack_ih: Final = Struct(">ih").unpack_from
 unpack_ihiB: Final = Struct(">ihiB").unpack_from
+unpack_ihii: Final = Struct(">ihii").unpack_from
 unpack_ihqqqB: Final = Struct(">ihqqqB").unpack_from
 unpack_ihqqqi: Final = Struct(">ihqqqi").unpack_from
 unpack_ii: Final = Struct(">ii").unpack_from
@@ -59,6 +62,7 @@ unpack_iiqqi: Final = Struct(">iiqqi").unpack_from
 unpack_iqB: Final = Struct(">iqB").unpack_from
 unpack_iqi: Final = Struct(">iqi").unpack_from
 unpack_iqqi: Final = Struct(">iqqi").unpack_from
+unpack_qq: Final = Struct(">qq").unpack_from
 unpack_qqB: Final = Struct(">qqB").unpack_from
 
 
@@ -2198,6 +2202,144 @@ def frame_fetch_response_12(message: Any, correlation_id: int) -> list[Any]:
     return done
 
 
+def encode_fetch_request_11(message: Any, first: bytes) -> list[Any]:
+    try:
+        parts = [first]
+        if message.cluster_id is not None:
+            raise absent('FetchRequest.cluster_id', 11)
+        topics_1 = message.topics
+        length_2 = len(topics_1)
+        parts.append(pack_iiiibiii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id, message.session_epoch, length_2))
+        for item_3 in topics_1:
+            topic_4 = item_3.topic
+            raw_5 = topic_4.encode()
+            length_6 = len(raw_5)
+            parts.append(pack_h(length_6))
+            parts.append(raw_5)
+            partitions_7 = item_3.partitions
+            length_8 = len(partitions_7)
+            parts.append(pack_i(length_8))
+            for item_9 in partitions_7:
+                if item_9.last_fetched_epoch != -1:
+                    raise absent('FetchPartition.last_fetched_epoch', 11)
+                parts.append(pack_iiqqi(item_9.partition, item_9.current_leader_epoch, item_9.fetch_offset, item_9.log_start_offset, item_9.partition_max_bytes))
+        forgotten_topics_data_10 = message.forgotten_topics_data
+        length_11 = len(forgotten_topics_data_10)
+        parts.append(pack_i(length_11))
+        for item_12 in forgotten_topics_data_10:
+            topic_13 = item_12.topic
+            raw_14 = topic_13.encode()
+            length_15 = len(raw_14)
+            parts.append(pack_h(length_15))
+            parts.append(raw_14)
+            partitions_16 = item_12.partitions
+            length_17 = len(partitions_16)
+            parts.append(pack_i(length_17))
+            if partitions_16:
+                parts.append(pack(f'>{len(partitions_16)}i', *partitions_16))
+        rack_id_18 = message.rack_id
+        raw_19 = rack_id_18.encode()
+        length_20 = len(raw_19)
+        parts.append(pack_h(length_20))
+        parts.append(raw_19)
+    except struct_error as error:
+        raise UnrepresentableField(f'FetchRequest v11: {error}') from None
+    except UnicodeEncodeError as no_text:
+        raise InvalidText(f'FetchRequest v11: {no_text}') from None
+    return [join(parts)]
+
+
+def decode_fetch_response_11(buf: Any, pos: int, budget: int = 1152921504606846976) -> tuple[Any, int]:
+    limit = len(buf)
+    try:
+        length_5: int
+        throttle_time_ms_1, error_code_2, session_id_3, length_5 = unpack_ihii(buf, pos)
+        pos += 14
+        if length_5 < 0 or length_5 * 6 > limit - pos:
+            raise bad_length('items of FetchResponse.responses', length_5, limit - pos)
+        budget -= length_5
+        if budget < 0:
+            raise too_many('items of FetchResponse.responses')
+        responses_4: list[Any] = []
+        for _ in range(length_5):
+            length_8: int
+            length_8, = unpack_h(buf, pos)
+            pos += 2
+            end_9 = pos + length_8
+            if length_8 < 0 or end_9 > limit:
+                raise bad_length('FetchableTopicResponse.topic', length_8, limit - pos)
+            topic_7 = str(buf[pos:end_9], 'utf-8')
+            pos = end_9
+            length_11: int
+            length_11, = unpack_i(buf, pos)
+            pos += 4
+            if length_11 < 0 or length_11 * 42 > limit - pos:
+                raise bad_length('items of FetchableTopicResponse.partition_responses', length_11, limit - pos)
+            budget -= length_11
+            if budget < 0:
+                raise too_many('items of FetchableTopicResponse.partition_responses')
+            partition_responses_10: list[Any] = []
+            for _ in range(length_11):
+                length_19: int
+                partition_13, error_code_14, high_watermark_15, last_stable_offset_16, log_start_offset_17, length_19 = unpack_ihqqqi(buf, pos)
+                pos += 34
+                aborted_transactions_18: Any
+                if length_19 == -1:
+                    aborted_transactions_18 = None
+                else:
+                    if length_19 < 0 or length_19 * 16 > limit - pos:
+                        raise bad_length('items of FetchablePartitionResponse.aborted_transactions', length_19, limit - pos)
+                    budget -= length_19
+                    if budget < 0:
+                        raise too_many('items of FetchablePartitionResponse.aborted_transactions')
+                    aborted_transactions_18 = []
+                    for _ in range(length_19):
+                        producer_id_21, first_offset_22 = unpack_qq(buf, pos)
+                        pos += 16
+                        item_20 = new(AbortedTransaction)
+                        item_20.producer_id = producer_id_21
+                        item_20.first_offset = first_offset_22
+                        aborted_transactions_18.append(item_20)
+                length_25: int
+                preferred_read_replica_23, length_25 = unpack_ii(buf, pos)
+                pos += 8
+                record_set_24: Any
+                if length_25 == -1:
+                    record_set_24 = None
+                else:
+                    end_26 = pos + length_25
+                    if length_25 < 0 or end_26 > limit:
+                        raise bad_length('FetchablePartitionResponse.record_set', length_25, limit - pos)
+                    record_set_24 = memoryview(buf)[pos:end_26]
+                    pos = end_26
+                item_12 = new(FetchablePartitionResponse)
+                item_12.partition = partition_13
+                item_12.error_code = error_code_14
+                item_12.high_watermark = high_watermark_15
+                item_12.last_stable_offset = last_stable_offset_16
+                item_12.log_start_offset = log_start_offset_17
+                item_12.diverging_epoch = EpochEndOffset()
+                item_12.current_leader = LeaderIdAndEpoch()
+                item_12.aborted_transactions = aborted_transactions_18
+                item_12.preferred_read_replica = preferred_read_replica_23
+                item_12.record_set = record_set_24
+                partition_responses_10.append(item_12)
+            item_6 = new(FetchableTopicResponse)
+            item_6.topic = topic_7
+            item_6.partition_responses = partition_responses_10
+            responses_4.append(item_6)
+        message = new(FetchResponse)
+        message.throttle_time_ms = throttle_time_ms_1
+        message.error_code = error_code_2
+        message.session_id = session_id_3
+        message.responses = responses_4
+        return message, pos
+    except struct_error:
+        raise TruncatedMessage('FetchResponse v11 ends early') from None
+    except UnicodeDecodeError as error:
+        raise InvalidText(f'FetchResponse v11: {error}') from None
+
+
 def encode_fetch_request_12(message: Any, first: bytes) -> list[Any]:
     try:
         parts = [first]
@@ -2459,10 +2601,12 @@ DECODERS: Final[Codecs] = {
     (FetchRequest, 10): decode_fetch_request_10,
     (FetchRequest, 11): decode_fetch_request_11,
     (FetchRequest, 12): decode_fetch_request_12,
+    (FetchResponse, 11): decode_fetch_response_11,
     (FetchResponse, 12): decode_fetch_response_12,
 }
 ENCODERS: Final[Codecs] = {
     (ProduceRequest, 8): encode_produce_request_8,
+    (FetchRequest, 11): encode_fetch_request_11,
     (FetchRequest, 12): encode_fetch_request_12,
 }
 FRAMERS: Final[Codecs] = {

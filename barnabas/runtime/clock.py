@@ -2,8 +2,12 @@
 
 Deadlines and intervals use `monotonic_ms`; what is written into records, files and ZooKeeper uses `wall_ms`,
 which may jump in either direction. Nothing else in the product reads a clock.
+
+Time passes for a thread that waits for something, and for one that has lost its core to others: `times_slept` tells
+one from the other.
 """
 
+import resource
 import time
 from typing import Protocol
 
@@ -23,6 +27,10 @@ class Clock(Protocol):
         """Microseconds since the same moment, for measuring."""
         ...
 
+    def times_slept(self) -> int:
+        """How often this thread has given up its core so far to wait for something: a device, a lock, a peer."""
+        ...
+
 
 class SystemClock:
     """The clock of the machine."""
@@ -35,3 +43,6 @@ class SystemClock:
 
     def monotonic_us(self) -> int:
         return time.monotonic_ns() // 1_000
+
+    def times_slept(self) -> int:
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw

@@ -39,14 +39,10 @@ from barnabas.storage.scrub_record import ScrubRecord
 from barnabas.storage.segment import Segment
 from barnabas.storage.truncation import cut_offset
 from barnabas.storage.unsynced_mark import forget_unsynced, sync_or_mark
+from barnabas.storage.write_pace import WritePace
 
 log = logging.getLogger(__name__)
 
-SLOW_WRITE_US: Final = 5_000
-STALLED_WRITE_US: Final = 20_000
-"""A write in the thread that takes so long was held up by the disk, not by others that had the core."""
-STALL_US: Final = 5_000_000
-"""How long a directory that held up a write in the thread gets none from the loop: it does so again and again."""
 _PINNED_RETRY_MS: Final = 1_000
 _CLOSING_LANES: Final = 8
 
@@ -86,8 +82,7 @@ class LogDirectory:
         self._on_failure = on_failure
         self.writes_inline = True
         """Whether recent writes were quick enough for the next to be done on the loop."""
-        self._slowest_write_us = 0
-        self._stalled_until_us = 0
+        self.pace = WritePace(clock)
         self._flushing: dict[Log, asyncio.Task[None]] = {}
         self._keeping_starts: asyncio.Task[None] | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -123,14 +118,13 @@ class LogDirectory:
             return False
         if self.failure is not None or prepared.log.offline:
             raise LogOffline(self.path)
-        now_us = self._clock.monotonic_us
-        started_us = now_us()
+        started_us = self.pace.begin()
         try:
             prepared.write()
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
-        self._note_write(now_us() - started_us)
+        self.writes_inline = self.pace.end(started_us)
         return True
 
     async def write_in_thread(self, prepared: PreparedAppend) -> None:
@@ -144,10 +138,7 @@ class LogDirectory:
         self.writes_inline = False
         write = self._offload.thread(f"write:{self.path}", _timed_write, prepared, self._clock)
         try:
-            took_us = await uncancelled(write)
-            if took_us > STALLED_WRITE_US:
-                self._stalled_until_us = self._clock.monotonic_us() + STALL_US
-            self._note_write(took_us)
+            self.pace.note_in_thread(await uncancelled(write))
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
@@ -155,7 +146,7 @@ class LogDirectory:
             prepared.log.abandon(prepared)
             raise
         finally:
-            self._decide_inline()
+            self.writes_inline = self.pace.is_quick
             segment.unpin()
         # The directory may have failed elsewhere meanwhile: then this must not be acknowledged either.
         self._check(prepared)
@@ -163,18 +154,6 @@ class LogDirectory:
     def _check(self, prepared: PreparedAppend) -> None:
         if self.failure is not None or prepared.log.offline:
             raise LogOffline(self.path)
-
-    def _note_write(self, took_us: int) -> None:
-        # The slowest recent write, fading: one slow write moves about a dozen to the thread.
-        self._slowest_write_us = slowest_us = max(took_us, self._slowest_write_us * 9 // 10)
-        if slowest_us > SLOW_WRITE_US:
-            self.writes_inline = False
-
-    def _decide_inline(self) -> None:
-        # What waits in the thread still is no sign: under load something always does.
-        self.writes_inline = (
-            self._slowest_write_us <= SLOW_WRITE_US and self._clock.monotonic_us() >= self._stalled_until_us
-        )
 
     # Flushing
 

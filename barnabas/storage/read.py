@@ -35,7 +35,7 @@ class OffsetOutOfRange(Exception):
         self.offset = offset
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class LogRead:
     """What a read found. Who takes the slice releases it.
 
@@ -48,6 +48,21 @@ class LogRead:
     first_batch_incomplete: bool
     segment_base_offset: int
     position: int
+
+    # Written out: compiled, what dataclasses would make of the fields is interpreted still.
+    def __init__(
+        self,
+        offset: int,
+        slice: FileSlice | None,  # noqa: A002 - the field's name
+        first_batch_incomplete: bool,
+        segment_base_offset: int,
+        position: int,
+    ) -> None:
+        self.offset = offset
+        self.slice = slice
+        self.first_batch_incomplete = first_batch_incomplete
+        self.segment_base_offset = segment_base_offset
+        self.position = position
 
     def __len__(self) -> int:
         return 0 if self.slice is None else self.slice.size

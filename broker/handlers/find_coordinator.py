@@ -48,7 +48,7 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Fi
         await create_internal_topic(broker, topic)
         return _refuse(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     known = broker.metadata.partition(TopicPartition(topic, partition))
-    leader = None if known is None else broker.metadata.brokers_on(context.listener_name).get(known.leader)
+    leader = None if known is None else broker.metadata.endpoint(known.leader, context.listener_name)
     if known is None or leader is None:
         return _refuse(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse(

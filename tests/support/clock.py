@@ -2,11 +2,12 @@
 
 
 class ManualClock:
-    """Wall and monotonic time that move together, but for `jump_wall`."""
+    """Wall and monotonic time that move together, but for `jump_wall`; who sees time pass has slept."""
 
     def __init__(self, wall_ms: int = 1_600_000_000_000, monotonic_ms: int = 0) -> None:
         self._wall_ms = wall_ms
         self._monotonic_us = monotonic_ms * 1000
+        self._times_slept = 0
 
     def wall_ms(self) -> int:
         return self._wall_ms
@@ -17,7 +18,15 @@ class ManualClock:
     def monotonic_us(self) -> int:
         return self._monotonic_us
 
+    def times_slept(self) -> int:
+        return self._times_slept
+
     def advance(self, ms: int) -> None:
+        self._times_slept += 1
+        self.lose_core(ms)
+
+    def lose_core(self, ms: int) -> None:
+        """Let time pass in which nobody has slept: others had the core."""
         self._wall_ms += ms
         self._monotonic_us += ms * 1000
 

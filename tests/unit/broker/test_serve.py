@@ -130,8 +130,8 @@ async def test_nothing_that_was_acknowledged_is_lost_by_a_stop_under_load(host: 
     port = port_of(broker)
     producing = [asyncio.get_running_loop().run_in_executor(None, produce, number) for number in range(4)]
     await until(lambda: min(acknowledged) >= 20)
-    partitions[0].directory._slowest_write_us = 1_000_000
-    partitions[1].directory._slowest_write_us = 1_000_000
+    partitions[0].directory.pace.slowest_us = 1_000_000
+    partitions[1].directory.pace.slowest_us = 1_000_000
     await broker.stop()
     await asyncio.gather(*producing)
     await host.until_nothing_remains()
@@ -174,7 +174,7 @@ async def test_a_stop_waits_for_the_record_that_is_being_written(host: BrokerHos
     host.disk = disk = GatedDisk()
     broker = await host.start()
     (partition,) = await make_topic(broker)
-    partition.directory._slowest_write_us = 1_000_000
+    partition.directory.pace.slowest_us = 1_000_000
     partition.directory.writes_inline = False
     disk.gate.clear()
     appending = asyncio.get_running_loop().create_task(partition.append(batch(b"a"), acks=1))

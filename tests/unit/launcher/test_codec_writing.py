@@ -11,6 +11,7 @@ from barnabas.protocol.frames import response_framer
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.written_codecs import DECODERS, ENCODERS, FRAMERS
+from replication.fetcher import NEWEST_FETCH_VERSION
 
 
 def test_what_stands_there_is_what_messages_say() -> None:
@@ -30,15 +31,19 @@ def test_it_is_written_where_it_is_imported_from(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("request_class", "response_class", "key", "first", "newest"),
-    [(ProduceRequest, ProduceResponse, 0, 3, 8), (FetchRequest, FetchResponse, 1, 4, 12)],
+    ("request_class", "response_class", "key", "versions", "asked"),
+    [
+        (ProduceRequest, ProduceResponse, 0, range(3, 9), [8]),
+        (FetchRequest, FetchResponse, 1, range(4, 13), [NEWEST_FETCH_VERSION, 12]),
+    ],
 )
 def test_what_carries_batches_goes_through_it(
-    request_class: type[object], response_class: type[object], key: int, first: int, newest: int
+    request_class: type[object], response_class: type[object], key: int, versions: range, asked: list[int]
 ) -> None:
-    for version in range(first, newest + 1):
+    for version in versions:
         assert decoder(request_class, version) is DECODERS[request_class, version]
         assert response_framer(key, version) is FRAMERS[response_class, version]
-    assert encoder(request_class, newest) is ENCODERS[request_class, newest]
-    assert decoder(response_class, newest) is DECODERS[response_class, newest]
-    assert (request_class, first - 1) not in DECODERS
+    for version in asked:
+        assert encoder(request_class, version) is ENCODERS[request_class, version]
+        assert decoder(response_class, version) is DECODERS[response_class, version]
+    assert (request_class, versions[0] - 1) not in DECODERS

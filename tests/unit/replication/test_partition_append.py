@@ -134,7 +134,7 @@ async def test_while_one_append_is_in_the_thread_another_does_not_overtake_it_in
     appending = append_later(partition, batch(b"a"))
     await turns()
     # However quick the disk has become, this one's place is not known yet.
-    world.directory._slowest_write_us = 0
+    world.directory.pace.slowest_us = 0
     assert partition.try_append(batch(b"b"), acks=1) is None
     world.offload.release("write")
     await appending
@@ -148,7 +148,7 @@ async def test_what_was_written_in_the_thread_is_published_before_anything_else_
     world.offload.hold("write")
     appending = append_later(partition, batch(b"a"))
     await turns()
-    world.directory._slowest_write_us = 0
+    world.directory.pace.slowest_us = 0
     world.offload.release("write")
     # In each turn of the loop from the end of the write to its publication, and after that.
     offsets = []

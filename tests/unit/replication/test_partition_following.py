@@ -103,6 +103,50 @@ async def test_a_slow_directory_writes_in_its_thread() -> None:
 
 
 @virtual_time
+async def test_at_once_it_takes_what_need_not_wait() -> None:
+    world, partition = await following()
+    two = sent(b"a", b"b", at=0)
+    assert partition.try_append_as_follower(two, leader_epoch=EPOCH) == len(two)
+    assert partition.log.log_end_offset == 2
+    cut = memoryview(bytes(sent(b"c", at=2)) + bytes(sent(b"d", at=3))[:-1])
+    assert partition.try_append_as_follower(cut, leader_epoch=EPOCH) == len(cut), (
+        "nobody will bring the rest of a batch"
+    )
+    assert partition.log.log_end_offset == 3
+    with pytest.raises(AppendRejected):
+        partition.try_append_as_follower(sent(b"again", at=0), leader_epoch=EPOCH)
+    with pytest.raises(PartitionRefused):
+        partition.try_append_as_follower(sent(b"d", at=3), leader_epoch=LeaderEpoch(EPOCH - 1))
+    world.directory.writes_inline = False
+    assert partition.try_append_as_follower(sent(b"d", at=3), leader_epoch=EPOCH) == 0
+    assert partition.log.log_end_offset == 3
+
+
+@virtual_time
+@pytest.mark.parametrize("flush_messages", [1, 2])
+async def test_at_once_it_takes_nothing_that_is_to_be_flushed(flush_messages: int) -> None:
+    _, partition = await following(config=LogConfig(flush_messages=flush_messages))
+    assert partition.try_append_as_follower(sent(b"a", b"b", at=0), leader_epoch=EPOCH) == 0
+    assert partition.log.log_end_offset == 0
+
+
+@virtual_time
+async def test_at_once_it_takes_nothing_while_the_log_is_changed() -> None:
+    _, partition = await following()
+    may_go_on = asyncio.Event()
+
+    async def wait() -> None:
+        await may_go_on.wait()
+
+    changing = asyncio.ensure_future(partition.change_files(wait, leader_epoch=EPOCH))
+    await turns()
+    assert partition.try_append_as_follower(sent(b"a", at=0), leader_epoch=EPOCH) == 0
+    may_go_on.set()
+    await changing
+    assert partition.try_append_as_follower(sent(b"a", at=0), leader_epoch=EPOCH)
+
+
+@virtual_time
 async def test_the_high_watermark_follows_the_leaders_as_far_as_the_log_goes_and_does_not_fall() -> None:
     _, partition = await following()
     ear = Ear()

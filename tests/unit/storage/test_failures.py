@@ -9,12 +9,12 @@ from barnabas.protocol.ids import BrokerId, TopicPartition
 from barnabas.runtime.offload import SystemOffload
 from barnabas.storage.append import AppendOrigin
 from barnabas.storage.boot_record import BootRecord
-from barnabas.storage.directory import SLOW_WRITE_US, STALL_US, STALLED_WRITE_US
 from barnabas.storage.directory_loading import StorageStartError
 from barnabas.storage.file_names import CLEAN_SHUTDOWN_MARKER
 from barnabas.storage.log import LogOffline
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.unsynced_mark import UNSYNCED_MARK, sync_or_mark, write_again
+from barnabas.storage.write_pace import LOOKS_CLOSER_US, SLOW_WRITE_US, STALL_US, STALLED_WRITE_US
 from tests.support.crash_disk import CrashDisk
 from tests.unit.storage.logs import NOW, append, batch, read_bytes
 from tests.unit.storage.stores import BOOT_ID, make_store, open_store
@@ -165,7 +165,7 @@ async def test_writes_go_through_the_thread_after_a_slow_one_and_inline_again_la
     store, _ = await two_directories()
     directory, log = store.directories.directories[0], store.directories.log(IN_A)
     slow = prepare(log)
-    slow.file = SlowFile(slow.file, store.clock, SLOW_WRITE_US // 1000 + 1)
+    slow.file = SlowFile(slow.file, store.clock.advance, SLOW_WRITE_US // 1000 + 1)
     assert directory.try_write_inline(slow)
     log.publish(slow)
     threaded = 0
@@ -179,11 +179,49 @@ async def test_writes_go_through_the_thread_after_a_slow_one_and_inline_again_la
     assert store.offload.lanes.count("write:/a") == threaded
 
 
+async def test_a_write_whose_thread_lost_its_core_is_no_sign_of_a_slow_disk():
+    store, _ = await two_directories()
+    directory, log = store.directories.directories[0], store.directories.log(IN_A)
+
+    async def write(pass_time=None):
+        """Whether on the loop."""
+        prepared = prepare(log)
+        if pass_time:
+            prepared.file = SlowFile(prepared.file, pass_time, SLOW_WRITE_US // 1000 + 1)
+        is_inline = directory.writes_inline
+        if is_inline:
+            assert directory.try_write_inline(prepared)
+        else:
+            await directory.write_in_thread(prepared)
+        log.publish(prepared)
+        return is_inline
+
+    async def until_inline():
+        while not await write():
+            pass
+
+    sleep, lose_core = store.clock.advance, store.clock.lose_core
+    # Of the first nobody knows why it was slow.
+    assert await write(lose_core)
+    assert not directory.writes_inline
+    await until_inline()
+    for _ in range(3):
+        assert await write(lose_core)
+        assert directory.writes_inline
+    assert await write(sleep)
+    assert not directory.writes_inline
+    await until_inline()
+    # And after a while without a slow one nobody counts.
+    store.clock.advance(LOOKS_CLOSER_US // 1000)
+    assert await write(lose_core)
+    assert not directory.writes_inline
+
+
 async def test_a_directory_that_is_slow_in_the_thread_too_gets_no_write_from_the_loop_for_a_while():
     store, _ = await two_directories()
     directory, log = store.directories.directories[0], store.directories.log(IN_A)
     slow = prepare(log)
-    slow.file = SlowFile(slow.file, store.clock, STALLED_WRITE_US // 1000 + 1)
+    slow.file = SlowFile(slow.file, store.clock.advance, STALLED_WRITE_US // 1000 + 1)
     await directory.write_in_thread(slow)
     log.publish(slow)
     for advance_ms, is_inline in ((0, False), (STALL_US // 1000 - 1, False), (1, True)):
@@ -198,12 +236,12 @@ async def test_a_directory_that_is_slow_in_the_thread_too_gets_no_write_from_the
 class SlowFile:
     """A file whose writes take that long by the clock."""
 
-    def __init__(self, file, clock, took_ms):
-        self._file, self._clock, self._took_ms = file, clock, took_ms
+    def __init__(self, file, pass_time, took_ms):
+        self._file, self._pass_time, self._took_ms = file, pass_time, took_ms
 
     def pwrite(self, data, position):
         self._file.pwrite(data, position)
-        self._clock.advance(self._took_ms)
+        self._pass_time(self._took_ms)
 
 
 class CountingDisk(CrashDisk):

@@ -31,7 +31,6 @@ class BrokerReach:
 def reach_brokers(config: BrokerConfig, *, metadata: MetadataView, network: Network) -> BrokerReach:
     """By the listener between brokers."""
     connector = connector_over(network, peer_options(config))
-
     listener_name = config.listeners.inter_broker_name
 
     def endpoint_of(leader_id: BrokerId) -> Address | None:

@@ -30,7 +30,7 @@ NO_CONTROLLER: Final = BrokerId(-1)
 
 _BROKERS: Final = "/brokers"
 """Who waits for a broker waits under this name, which no topic can have."""
-_NO_NODES: Final[dict[BrokerId, Endpoint]] = {}
+_NO_NODES: Final[Mapping[BrokerId, Endpoint]] = MappingProxyType({})
 _NO_PARTITIONS: Final[Mapping[int, UpdateMetadataPartition]] = MappingProxyType({})
 
 
@@ -62,7 +62,7 @@ class MetadataView:
 
     def brokers_on(self, listener_name: str) -> Mapping[BrokerId, Endpoint]:
         """Where the live brokers that have such a listener are reached by it, in the order of their ids."""
-        return MappingProxyType(self._nodes.get(listener_name, _NO_NODES))
+        return MappingProxyType(self._nodes.get(listener_name, {}))
 
     def endpoint(self, broker_id: BrokerId, listener_name: str) -> Endpoint | None:
         """Where a broker is reached by such a listener; None where it has none or is not known to be alive."""

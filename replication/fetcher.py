@@ -119,7 +119,6 @@ class Fetcher:
                 try:
                     await self._round()
                 except ClientError as error:
-                    self._session.on_failure()
                     self._line.lose(error)
                     await asyncio.sleep(self._backoff_ms(self._line.failures) / 1000)
                 else:
@@ -400,6 +399,9 @@ class Fetcher:
                     continue
                 left = self._take_at_once(followed, answer, size)
                 if left is not None:
+                    if len(left) < size:
+                        # Thousands of old messages: others have their turn.
+                        await asyncio.sleep(0)
                     await self._guarded(followed, self._take(followed, answer, left))
                 has_appended = has_appended or size > 0
                 turn_bytes += size
@@ -413,7 +415,7 @@ class Fetcher:
             await asyncio.wait(self._busy, timeout=_SOON_MS / 1000)
 
     def _take_at_once(self, followed: Followed, answer: FetchablePartitionResponse, size: int) -> memoryview | None:
-        """Take what the leader gave, as far as nothing has to be waited for; what is left."""
+        """Take what the leader gave, as far as nothing has to be waited for; what is left, None too if it failed."""
         self._count(followed, size)
         try:
             left = followed.take_at_once(

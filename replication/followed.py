@@ -43,7 +43,7 @@ class Followed(FollowedPartition):
         await self.replica.flush_as_follower(leader_epoch=self.leader_epoch)
 
     def take_at_once(self, records: memoryview, *, high_watermark: int, log_start_offset: int) -> memoryview | None:
-        """As `take`, as far as nothing has to be waited for: what is left is for that, None when nothing is.
+        """As `take`, as far as nothing has to be waited for: the records that are left for it, None where all is done.
 
         Raises PartitionRefused or AppendRejected.
         """

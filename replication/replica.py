@@ -149,9 +149,9 @@ class Replica:
     # Following.
 
     def try_append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch) -> int:
-        """Append now what need not wait, for a slow directory, a flush or others' turns; how many bytes were taken.
+        """Append now what need not wait, for a slow directory, a flush or others' turns; how many bytes are done with.
 
-        What is left is for `append_as_follower`. Raises as that does.
+        What follows these is for `append_as_follower`. Raises as that does.
         """
         log_ = self.log
         if not self.directory.writes_inline or self._writing.locked() or log_.config.flush_messages != MAX_INT64:

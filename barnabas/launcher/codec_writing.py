@@ -20,8 +20,9 @@ from barnabas.protocol.source import Source
 from barnabas.runtime.packages import own_root
 
 PATH: Final = own_root() / "barnabas/protocol/written_codecs.py"
-_APIS: Final[Sequence[tuple[Api, int, Sequence[int]]]] = ((produce.API, 3, (8,)), (fetch.API, 4, (11, 12)))
-"""With the first version that has batches of format 2, and those in which others are asked: followers fetch in 11."""
+_APIS: Final[Sequence[tuple[Api, int, Sequence[int]]]] = ((produce.API, 3, ()), (fetch.API, 4, (11,)))
+"""With the first version that has batches of format 2, and in which others are asked beside the newest: followers fetch
+in 11."""
 _TABLES: Final = {"decode": "DECODERS", "encode": "ENCODERS", "frame": "FRAMERS"}
 _HEAD: Final = '''"""Codecs of what carries record batches. Written by `barnabas/launcher/codec_writing.py`."""
 
@@ -80,11 +81,11 @@ def _codecs() -> Iterator[_Codec]:
         yield _Codec("decode", RequestHeader, version)
     for version in (0, 1):
         yield _Codec("decode", ResponseHeader, version)
-    for api, first, asked in _APIS:
+    for api, first, older in _APIS:
         for version in range(first, api.versions[-1] + 1):
             yield _Codec("decode", api.request, version)
             yield _Codec("frame", api.response, version)
-        for version in asked:
+        for version in (*older, api.versions[-1]):
             yield _Codec("encode", api.request, version)
             yield _Codec("decode", api.response, version)
 

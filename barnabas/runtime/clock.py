@@ -3,8 +3,8 @@
 Deadlines and intervals use `monotonic_ms`; what is written into records, files and ZooKeeper uses `wall_ms`,
 which may jump in either direction. Nothing else in the product reads a clock.
 
-Time passes for a thread that waits for something, and for one that has lost its core to others: `times_slept` tells
-one from the other.
+Time passes for a thread that waits for something, that works, or that has lost its core to others: `thread_use` tells
+one from the others.
 """
 
 import resource
@@ -27,8 +27,12 @@ class Clock(Protocol):
         """Microseconds since the same moment, for measuring."""
         ...
 
-    def times_slept(self) -> int:
-        """How often this thread has given up its core so far to wait for something: a device, a lock, a peer."""
+    def thread_use(self) -> tuple[int, int]:
+        """How often this thread has slept so far to wait for something, and how much of the CPU it has used in us.
+
+        That is for a device, a peer, or a lock, the interpreter's too. An event loop's thread has slept; 0 is of a
+        system that does not count.
+        """
         ...
 
 
@@ -44,5 +48,6 @@ class SystemClock:
     def monotonic_us(self) -> int:
         return time.monotonic_ns() // 1_000
 
-    def times_slept(self) -> int:
-        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    def thread_use(self) -> tuple[int, int]:
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return used.ru_nvcsw, int((used.ru_utime + used.ru_stime) * 1_000_000)

@@ -29,9 +29,9 @@ class SimulatedClock:
     def monotonic_us(self) -> int:
         return self._started_us + int(self._now_s() * 1_000_000)
 
-    def times_slept(self) -> int:
-        """A process here never loses its core: time in which it does nothing is time in which it waits."""
-        return self.monotonic_us()
+    def thread_use(self) -> tuple[int, int]:
+        """A process here never loses its core: time that passes for it is time in which it waits."""
+        return self.monotonic_us(), 0
 
 
 class WallClock:

@@ -118,13 +118,13 @@ class LogDirectory:
             return False
         if self.failure is not None or prepared.log.offline:
             raise LogOffline(self.path)
-        started_us = self.pace.begin()
+        self.pace.begin()
         try:
             prepared.write()
         except OSError as error:
             self.fail(error)
             raise LogOffline(self.path) from error
-        self.writes_inline = self.pace.end(started_us)
+        self.writes_inline = self.pace.end()
         return True
 
     async def write_in_thread(self, prepared: PreparedAppend) -> None:

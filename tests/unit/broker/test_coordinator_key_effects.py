@@ -37,6 +37,9 @@ class ShiftedClock:
     def monotonic_us(self) -> int:
         return self._clock.monotonic_us()
 
+    def thread_use(self) -> tuple[int, int]:
+        return self._clock.thread_use()
+
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[BrokerHost]:

@@ -47,9 +47,14 @@ def test_brokers_are_replaced_whole_and_told_in_order_by_listener() -> None:
     assert list(view.brokers) == [1, 2]
     assert [node.host for node in view.brokers_on("A").values()] == ["host1", "host2"]
     assert list(view.brokers_on("B")) == [2]
+    reached = view.endpoint(BrokerId(2), "B")
+    assert reached is not None
+    assert reached.host == "host2"
+    assert view.endpoint(BrokerId(1), "B") is view.endpoint(BrokerId(1), "C") is None
     view.apply(update(brokers=(live(2, "A"),)))
     assert list(view.brokers) == [2]
     assert dict(view.brokers_on("B")) == {}
+    assert view.endpoint(BrokerId(2), "B") is None
 
 
 def test_partitions_that_a_command_does_not_name_stay() -> None:

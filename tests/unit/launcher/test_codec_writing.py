@@ -8,8 +8,8 @@ from barnabas.launcher import codec_writing
 from barnabas.protocol import written_codecs
 from barnabas.protocol.compiler import decoder, encoder
 from barnabas.protocol.frames import response_framer
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages import fetch, produce
+from barnabas.protocol.schema import Api
 from barnabas.protocol.written_codecs import DECODERS, ENCODERS, FRAMERS
 from replication.fetcher import NEWEST_FETCH_VERSION
 
@@ -30,20 +30,13 @@ def test_it_is_written_where_it_is_imported_from(tmp_path: Path, monkeypatch: py
         codec_writing.main(["--elsewhere"])
 
 
-@pytest.mark.parametrize(
-    ("request_class", "response_class", "key", "versions", "asked"),
-    [
-        (ProduceRequest, ProduceResponse, 0, range(3, 9), [8]),
-        (FetchRequest, FetchResponse, 1, range(4, 13), [NEWEST_FETCH_VERSION, 12]),
-    ],
-)
-def test_what_carries_batches_goes_through_it(
-    request_class: type[object], response_class: type[object], key: int, versions: range, asked: list[int]
-) -> None:
-    for version in versions:
-        assert decoder(request_class, version) is DECODERS[request_class, version]
-        assert response_framer(key, version) is FRAMERS[response_class, version]
-    for version in asked:
-        assert encoder(request_class, version) is ENCODERS[request_class, version]
-        assert decoder(response_class, version) is DECODERS[response_class, version]
-    assert (request_class, versions[0] - 1) not in DECODERS
+@pytest.mark.parametrize(("api", "first", "older"), [(produce.API, 3, []), (fetch.API, 4, [NEWEST_FETCH_VERSION])])
+def test_what_carries_batches_goes_through_it(api: Api, first: int, older: list[int]) -> None:
+    newest = api.versions[-1]
+    for version in range(first, newest + 1):
+        assert decoder(api.request, version) is DECODERS[api.request, version]
+        assert response_framer(api.key, version) is FRAMERS[api.response, version]
+    for version in (*older, newest):
+        assert encoder(api.request, version) is ENCODERS[api.request, version]
+        assert decoder(api.response, version) is DECODERS[api.response, version]
+    assert (api.request, first - 1) not in DECODERS

@@ -10,10 +10,12 @@ from barnabas.protocol.error_code import ErrorCode
 from barnabas.protocol.ids import LeaderEpoch, TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from barnabas.protocol.records import Record
 from tests.support.virtual_time import turns, virtual_time
+from tests.unit.protocol.old_formats import build
 from tests.unit.replication.following import caught_up, open_following
 from tests.unit.replication.replica_world import ME, OTHER, TP
-from tests.unit.storage.logs import read_bytes
+from tests.unit.storage.logs import NOW, read_bytes
 
 FEW = [TopicPartition("t", number) for number in range(4)]
 MANY = [TopicPartition("t", number) for number in range(200)]
@@ -411,6 +413,33 @@ async def test_a_leader_that_is_not_known_to_live_is_looked_for_until_it_is() ->
     following.leader.address = Address("elsewhere", 9092)
     await asyncio.sleep(1.1)
     assert following.has_all()
+    await following.stop()
+
+
+@virtual_time
+async def test_thousands_of_old_messages_come_whole_and_are_counted_once() -> None:
+    following = await open_following()
+    its = following.leader.add(TP)
+    sent = build([Record(at, NOW, None, b"v") for at in range(1800)], magic=1)
+    its.batches.append((0, 1800, sent))
+    its.end = its.high_watermark = 1800
+    await following.follow()
+    await asyncio.sleep(1)
+    assert following.has_all()
+    assert following.fetchers.figures().received_bytes == following.world.ports.counts.bytes_in == len(sent)
+    await following.stop()
+
+
+@virtual_time
+async def test_what_a_slow_directory_takes_is_counted_once() -> None:
+    following, its, _ = await caught_up()
+    before = following.fetchers.figures().received_bytes
+    following.world.directory.writes_inline = False
+    its.write(b"d", b"e")
+    following.leader.wake()
+    await asyncio.sleep(1)
+    assert following.has_all()
+    assert following.fetchers.figures().received_bytes - before == len(its.batches[-1][2])
     await following.stop()
 
 

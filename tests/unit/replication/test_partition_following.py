@@ -108,6 +108,7 @@ async def test_at_once_it_takes_what_need_not_wait() -> None:
     two = sent(b"a", b"b", at=0)
     assert partition.try_append_as_follower(two, leader_epoch=EPOCH) == len(two)
     assert partition.log.log_end_offset == 2
+    assert world.ports.counts.bytes_in == len(two)
     cut = memoryview(bytes(sent(b"c", at=2)) + bytes(sent(b"d", at=3))[:-1])
     assert partition.try_append_as_follower(cut, leader_epoch=EPOCH) == len(cut), (
         "nobody will bring the rest of a batch"

@@ -159,9 +159,12 @@ class Replica:
         self._require_following(leader_epoch)
         prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
         self._write_now(prepared)
-        taken_bytes = len(prepared.data)
+        return self._done_bytes(records, prepared)
+
+    def _done_bytes(self, records: memoryview, written: PreparedAppend) -> int:
+        """Count what was written of a leader's records; how many bytes are done with: nothing follows a cut batch."""
+        taken_bytes = len(written.data)
         self._ports.counts.bytes_in += taken_bytes
-        # A batch that is cut at the end is left out.
         return taken_bytes if has_more(records, taken_bytes) else len(records)
 
     async def append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch) -> int:
@@ -177,12 +180,11 @@ class Replica:
             while True:
                 prepared = self._prepare_from(records, AppendOrigin.REPLICATION)
                 await self._write(prepared)
-                taken_bytes = len(prepared.data)
-                self._ports.counts.bytes_in += taken_bytes
-                if taken_bytes == len(records) or not has_more(records, taken_bytes):
+                done_bytes = self._done_bytes(records, prepared)
+                if done_bytes == len(records):
                     break
                 # Thousands of old messages: others have their turn.
-                records = records[taken_bytes:]
+                records = records[done_bytes:]
                 await asyncio.sleep(0)
                 self._require_following(leader_epoch)
             end = log_.log_end_offset
